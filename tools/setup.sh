@@ -1,0 +1,72 @@
+# Sourced by run and test: installs what is missing, builds, and fetches models. Everything that it makes is in build/.
+set -euo pipefail
+
+packages=(g++ cmake ninja-build ccache llvm-19-dev clang-19 clang-format-19 libonnx-dev libprotobuf-dev
+  protobuf-compiler libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libtomlplusplus-dev libsqlite3-dev
+  libmpfr-dev libgtest-dev libbenchmark-dev python3-venv)
+python_packages=(numpy onnx==1.23.2 onnxruntime==1.32.0)  # they make models and expected outputs, nothing else
+
+# A checkout in another folder finds what this one compiled; precompiled headers need the rest.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+
+say() { printf '== %s\n' "$*" >&2; }
+die() { printf '%s: %s\n' "$0" "$*" >&2; exit 1; }
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then "$@"
+  elif command -v sudo >/dev/null; then sudo "$@"
+  else die "to install packages, run it as root once, or install sudo"
+  fi
+}
+
+# Runs apt-get, twice if the first try fails. Prints a line for each package that it sets up; the rest goes to a log.
+apt_get() {
+  local log=build/apt.log try
+  for try in 1 2; do
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -y -q --no-install-recommends "$@" 2>&1 | tee -a $log |
+      sed -un 's/^Setting up \([^ ]*\).*/   \1/p; s/^Need to get .*/   &/p' >&2 && return
+  done
+  die "apt-get $1 failed: $(grep -m1 '^E:' $log || tail -n1 $log) (all of it in $log)"
+}
+
+install_packages() {
+  command -v dpkg-query >/dev/null || die "this is not Debian; install what corresponds to: ${packages[*]}"
+  local have missing
+  have=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${packages[@]}" 2>/dev/null || true)
+  missing=$(printf '%s\n' "${packages[@]}" | grep -vxF -f <(sed -n 's/^installed //p' <<<"$have") || true)
+  [ -n "$missing" ] || return 0
+  mkdir -p build
+  say "installing Debian packages:" $missing
+  apt_get update
+  apt_get install $missing
+}
+
+# Builds targets: all, or those named.
+build() {
+  if [ ! -f build/build.ninja ]; then
+    say "configuring build/"
+    mkdir -p build
+    cmake -G Ninja -B build -DCMAKE_BUILD_TYPE=Release >build/configure.log 2>&1 ||
+      die "cmake failed: $(grep -m1 -A1 'CMake Error' build/configure.log | tr '\n' ' ')(all of it in build/configure.log)"
+  fi
+  say "building"
+  cmake --build build -j "$(nproc)" --target "${@:-all}" >&2 || die "the build failed, see above"
+}
+
+# Makes build/venv; fails where its packages cannot be had.
+venv() {
+  [ "$(cat build/venv/made-of 2>/dev/null)" = "${python_packages[*]}" ] && return
+  say "installing Python packages into build/venv: ${python_packages[*]}"
+  local python=/usr/bin/python3  # python3-venv's own
+  "$python" -m venv build/venv && build/venv/bin/python -m pip install -q --retries 2 "${python_packages[@]}" >&2 &&
+    echo "${python_packages[*]}" >build/venv/made-of
+}
+
+# Fetches or builds models into build/models. Returns 1 where one cannot be had, 2 where there is none of that name.
+fetch_models() {
+  local name missing=()
+  for name; do [ -f "build/models/$name/max_rel" ] || missing+=("$name"); done
+  [ ${#missing[@]} = 0 ] && return
+  venv || return 1
+  build/venv/bin/python tools/models/fetch.py build/models "${missing[@]}"
+}
