@@ -1,0 +1,31 @@
+#pragma once
+#include "fusion/ledger.h"
+#include "fusion/plan.h"
+
+namespace tektite {
+
+enum class Numerics : uint8_t { Strict, Ordered, Fast };
+
+struct FusionOptions {
+  bool unfused = false;          ///< one kernel a node of the input model: only nodes of one origin share a group, views stay index maps
+  Numerics numerics = Numerics::Ordered;
+  bool inlineMove = true, placeMove = true, mergeMove = true;
+  int64_t scratchBytes = 0;      ///< 0: the target's
+};
+
+struct Fused {
+  Graph graph;                   ///< of groups, and of nodes that are no kernels (input, const, call, branch, loop, scan)
+  Ledger ledger;                 ///< a verdict for every producer -> consumer edge of the input graph
+};
+
+/// Groups the nodes of a static graph by inline, place and merge (design 2): greedy by gain under the one cost model.
+Fused fuse(const Graph&, const Target&, const FusionOptions&);
+
+/// The plan of one group, or why these nodes can't be one kernel. `body`: inputs are the operands, outputs the results.
+struct PlanResult {
+  std::shared_ptr<const GroupPlan> plan;  // null: refused
+  Refusal refusal;
+};
+PlanResult planGroup(const Graph& body, const Target&, const FusionOptions&);
+
+}  // namespace tektite

@@ -1,0 +1,103 @@
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+#include "ir/target.h"
+
+namespace tektite {
+
+/// How a group becomes one kernel: what fusion decides and lowering reads. Shapes are static here (dims are bound before planning).
+///
+/// A tile list runs `tiles` loops; inside them its stages run in order. A stage is one loop nest over its part (`region`) of the
+/// iteration space: it stores values at every point, combines values over its reduce axes, and stores what follows from the
+/// combined values. Values between stages live in scratch buffers, those inside a stage in registers. All of it is scalar
+/// expressions over axis variables and loads of buffers by name: nobody after this knows an operator.
+
+/// The elements [base, base + size) of an axis, clipped to the axis; base is over the tile variables.
+struct Region {
+  Expr base;
+  int64_t size;
+};
+
+struct PlanBuffer {
+  enum Kind : uint8_t { Input, Constant, Output, Scratch } kind = Input;
+  std::string name;            ///< what loads and stores call it: "v12"
+  Value value;                 ///< in the group's body
+  TensorType type;             ///< of the whole tensor, static
+  std::vector<int> order;      ///< memory layout: axes from outermost to innermost; empty: row-major. Scratch: lowering chooses.
+  bool feedsMoreStages = false;  ///< an output that later stages of the same kernel read back
+  // Scratch only
+  std::string space;           ///< "l1", "l2"; "main" where it outgrows them (one for each thread)
+  int depth = 0;               ///< lives inside this many tile loops
+  std::vector<Region> region;  ///< what is held, an axis each
+};
+
+struct StageStore {
+  std::string buffer;          ///< an Output or Scratch
+  std::vector<Expr> index;     ///< over axis variables, in the whole tensor's coordinates
+  Expr value;
+  std::string combine;         ///< "": assign; else a builtin combine joins what is there (scatter)
+  Expr guard;                  ///< null: always
+};
+
+struct Accumulator {
+  Combine combine;
+  std::vector<Expr> values;         ///< at every point
+  std::vector<std::string> names;   ///< variables that hold the combined values in `outer`
+};
+
+struct StageAxis {
+  std::string var;             ///< "i0", "i1"...; unique in the stage
+  int64_t extent;
+  bool reduce = false;
+  Region region;               ///< of one execution of the stage; reduce axes: whole, or a tile of it (TileList::sync)
+};
+
+struct Stage {
+  std::vector<StageAxis> axes;           ///< space axes in the result's order, then reduce axes in canonical order
+  std::vector<StageStore> inner;         ///< at every point of all axes, before the accumulators
+  std::vector<Accumulator> accumulators; ///< over the reduce axes
+  std::vector<StageStore> outer;         ///< at every point of the space axes, after them
+  bool contraction = false;              ///< the one accumulator is a sum of products of loads: worth register tiles and packing
+  int depth = 0;                         ///< runs inside this many tile loops
+  std::string comment;                   ///< the nodes it computes, by origin
+};
+
+struct TileAxis {
+  std::string var;             ///< "t0": counts tiles; the tile's elements start at t0 * tile
+  int64_t extent, tile;        ///< of the axis; elements a tile
+  bool grid = true;            ///< part of the parallel grid (a prefix of the list), else a serial loop inside a tile
+  int64_t count() const { return (extent + tile - 1) / tile; }
+};
+
+struct TileList {
+  std::vector<TileAxis> tiles;
+  std::vector<Stage> stages;
+  /// >= 0: the accumulators of this stage are partial in each tile of the last grid axis, which tiles its reduce axis; the last tile to
+  /// arrive combines them in index order, runs the stage's outer stores and the later stages (kernels: `sync last`).
+  int sync = -1;
+};
+
+/// One cost model's numbers of a plan, or of the same nodes left apart.
+struct Cost {
+  double seconds = 0;
+  int64_t launches = 0;
+  int64_t bytesRead = 0, bytesWritten = 0;   ///< main memory, planned
+  double flops = 0, slots = 0;               ///< useful operations; issue slots, recompute counted
+  double recompute = 1;                      ///< largest factor of any stage
+  int64_t scratchBytes = 0;                  ///< of one tile
+  int registers = 0;                         ///< vector registers demanded by the widest stage
+};
+
+struct GroupPlan {
+  std::vector<PlanBuffer> buffers;   ///< inputs and constants, then outputs (in the body's order), then scratch
+  std::vector<TileList> lists;       ///< more than one: stacked
+  Cost cost;
+  const PlanBuffer& buffer(const std::string& name) const;
+};
+
+std::string toText(const GroupPlan&);  ///< readable; for `explain` and goldens
+
+}  // namespace tektite

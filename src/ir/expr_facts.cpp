@@ -1,0 +1,3 @@
+#include "ir/expr.h"
+namespace tektite {
+}

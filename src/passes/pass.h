@@ -1,0 +1,31 @@
+#pragma once
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace tektite {
+
+/// A pure function graph -> graph, registered by name in its own file.
+struct Pass {
+  std::string_view name, doc;
+  Graph (*run)(const Graph&);
+  Pass(std::string_view name, std::string_view doc, Graph (*run)(const Graph&));
+};
+const std::vector<const Pass*>& allPasses();      ///< sorted by name
+const Pass* findPass(std::string_view name);      ///< null where there is none
+
+struct PassOptions {
+  std::vector<std::string> passes;                ///< empty: the pipeline's
+  std::vector<std::string> disabled;
+  std::string stopAfter;
+  int bisect = -1;                                ///< run only the first N
+  std::function<void(std::string_view pass, const Graph& after, bool changed, double seconds)> observe;  ///< print-after, dump, time
+};
+/// Runs the pipeline; verifies after every pass. UserError: an unknown pass's name.
+Graph runPasses(const Graph&, const PassOptions&);
+const std::vector<std::string_view>& pipeline();  ///< the order: passes/pipeline.cpp
+
+}  // namespace tektite
