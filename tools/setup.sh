@@ -12,18 +12,12 @@ export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time
 say() { printf '== %s\n' "$*" >&2; }
 die() { printf '%s: %s\n' "$0" "$*" >&2; exit 1; }
 
-as_root() {
-  if [ "$(id -u)" = 0 ]; then "$@"
-  elif command -v sudo >/dev/null; then sudo "$@"
-  else die "to install packages, run it as root once, or install sudo"
-  fi
-}
-
 # Runs apt-get, twice if the first try fails. Prints a line for each package that it sets up; the rest goes to a log.
 apt_get() {
-  local log=build/apt.log try
+  local log=build/apt.log try sudo=()
+  [ "$(id -u)" = 0 ] || sudo=(sudo)
   for try in 1 2; do
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get -y -q --no-install-recommends "$@" 2>&1 | tee -a $log |
+    "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -y -q --no-install-recommends "$@" 2>&1 | tee -a $log |
       sed -un 's/^Setting up \([^ ]*\).*/   \1/p; s/^Need to get .*/   &/p' >&2 && return
   done
   die "apt-get $1 failed: $(grep -m1 '^E:' $log || tail -n1 $log) (all of it in $log)"
@@ -35,7 +29,9 @@ install_packages() {
   have=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${packages[@]}" 2>/dev/null || true)
   missing=$(printf '%s\n' "${packages[@]}" | grep -vxF -f <(sed -n 's/^installed //p' <<<"$have") || true)
   [ -n "$missing" ] || return 0
+  [ "$(id -u)" = 0 ] || command -v sudo >/dev/null || die "these packages are missing, and installing them takes root:" $missing
   mkdir -p build
+  : >build/apt.log
   say "installing Debian packages:" $missing
   apt_get update
   apt_get install $missing
@@ -57,9 +53,11 @@ build() {
 venv() {
   [ "$(cat build/venv/made-of 2>/dev/null)" = "${python_packages[*]}" ] && return
   say "installing Python packages into build/venv: ${python_packages[*]}"
-  local python=/usr/bin/python3  # python3-venv's own
-  "$python" -m venv build/venv && build/venv/bin/python -m pip install -q --retries 2 "${python_packages[@]}" >&2 &&
-    echo "${python_packages[*]}" >build/venv/made-of
+  mkdir -p build
+  {
+    /usr/bin/python3 -m venv build/venv && build/venv/bin/python -m pip install -q --retries 2 "${python_packages[@]}"
+  } >build/pip.log 2>&1 || { say "pip failed: $(tail -n1 build/pip.log) (all of it in build/pip.log)"; return 1; }
+  echo "${python_packages[*]}" >build/venv/made-of
 }
 
 # Fetches or builds models into build/models. Returns 1 where one cannot be had, 2 where there is none of that name.
