@@ -1,5 +1,7 @@
 #pragma once
-#include "backends/backend.h"
+#include "emit/artifact.h"
+#include "ir/kernel.h"
+#include "ir/target.h"
 
 namespace tektite {
 
