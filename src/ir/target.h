@@ -9,7 +9,7 @@ namespace tektite {
 /// A memory level or space of a machine.
 struct Level {
   std::string name;              ///< reg, l1, l2, l3, shared, ub ... ; main is the last
-  int64_t bytes = 0;             ///< capacity of one core (or block, or thread for reg); main: unlimited = 0
+  int64_t bytes = 0;             ///< capacity of one core (or block, or thread for reg); of all, where shared; main: unlimited = 0
   double bytesPerSecond = 0;     ///< one core's bandwidth; for shared levels see `sharedBytesPerSecond`
   double sharedBytesPerSecond = 0;  ///< of all cores together; 0: scales with cores
 };

@@ -1,0 +1,238 @@
+#include "ir/target.h"
+
+#include <fstream>
+#include <toml++/toml.h>
+
+#include "support/check.h"
+
+namespace tektite {
+namespace {
+
+/// The fields of a target's text, in order: one list for printing and reading.
+template <class T, class F>
+void fields(T& t, F&& field) {
+  field("name", t.name);
+  field("kind", t.kind);
+  field("cores", t.cores);
+  field("vector_bytes", t.vectorBytes);
+  field("vector_registers", t.vectorRegisters);
+  field("fma", t.fma);
+  field("masked_moves", t.maskedMoves);
+  field("hertz", t.hertz);
+  field("fma_per_cycle", t.fmaPerCycle);
+  field("slots_per_cycle", t.slotsPerCycle);
+  field("loads_per_cycle", t.loadsPerCycle);
+  field("fma_latency", t.fmaLatency);
+  field("reorder_window", t.reorderWindow);
+  field("launch_seconds", t.launchSeconds);
+  field("grid_sync_seconds", t.gridSyncSeconds);
+  field("grid_sync", t.gridSync);
+  field("queues", t.queues);
+  field("warp", t.warp);
+  field("triple", t.triple);
+  field("cpu", t.cpu);
+  field("features", t.features);
+}
+template <class L, class F>
+void levelFields(L& l, F&& field) {
+  field("name", l.name);
+  field("bytes", l.bytes);
+  field("bytes_per_second", l.bytesPerSecond);
+  field("shared_bytes_per_second", l.sharedBytesPerSecond);
+}
+
+struct Writer {
+  std::string out;
+  void operator()(const char* key, const std::string& v) { line(key, '"' + v + '"'); }
+  void operator()(const char* key, bool v) { line(key, v ? "true" : "false"); }
+  void operator()(const char* key, int v) { line(key, std::to_string(v)); }
+  void operator()(const char* key, int64_t v) { line(key, std::to_string(v)); }
+  void operator()(const char* key, double v) {
+    std::string text = fmt::format("{}", v);
+    if (text.find_first_of(".ein") == std::string::npos) text += ".0";
+    line(key, text);
+  }
+  void operator()(const char* key, const std::vector<std::string>& v) {
+    std::string list;
+    for (const std::string& s : v) list += (list.empty() ? "\"" : ", \"") + s + '"';
+    line(key, "[" + list + "]");
+  }
+  void line(const char* key, const std::string& v) { out += fmt::format("{} = {}\n", key, v); }
+};
+
+/// Takes the keys of a table; what is left over is unknown.
+struct Reader {
+  const toml::table& table;
+  std::string file;
+  std::vector<std::string> known;
+
+  template <class T>
+  void read(const char* key, T& v, const char* expected) {
+    known.push_back(key);
+    const toml::node* n = table.get(key);
+    if (!n) return;
+    const auto value = n->value<T>();
+    if (!value) userError("{}:{}: {}: found another type, expected {}", file, n->source().begin.line, key, expected);
+    v = *value;
+  }
+  void operator()(const char* key, std::string& v) { read(key, v, "a string"); }
+  void operator()(const char* key, bool& v) { read(key, v, "true or false"); }
+  void operator()(const char* key, int& v) { read(key, v, "an integer"); }
+  void operator()(const char* key, int64_t& v) { read(key, v, "an integer"); }
+  void operator()(const char* key, double& v) { read(key, v, "a number"); }
+  void operator()(const char* key, std::vector<std::string>& v) {
+    known.push_back(key);
+    const toml::array* list = table[key].as_array();
+    if (!list) return;
+    v.clear();
+    for (const toml::node& n : *list) v.push_back(n.value_or(std::string()));
+  }
+  void refuseOthers() const {
+    for (const auto& [key, node] : table)
+      if (std::find(known.begin(), known.end(), key.str()) == known.end())
+        userError("{}:{}: unknown key '{}'", file, node.source().begin.line, key.str());
+  }
+};
+
+Target readTarget(const std::string& file) {
+  toml::table table;
+  try {
+    table = toml::parse_file(file);
+  } catch (const toml::parse_error& e) {
+    userError("{}:{}: {}", file, e.source().begin.line, e.description());
+  }
+  Target t;
+  t.name = file;
+  t.kind = "cpu";
+  Reader reader{table, file, {"base", "levels"}};
+  if (const auto base = table["base"].value<std::string>()) t = findTarget(*base);
+  fields(t, reader);
+  reader.refuseOthers();
+  if (const toml::array* levels = table["levels"].as_array()) {
+    t.levels.clear();
+    for (const toml::node& n : *levels) {
+      if (!n.is_table()) userError("{}:{}: a level is a table", file, n.source().begin.line);
+      Reader level{*n.as_table(), file, {}};
+      levelFields(t.levels.emplace_back(), level);
+      level.refuseOthers();
+    }
+  }
+  if (t.levels.size() < 2) userError("{}: found {} levels, expected two or more, the last of them main", file, t.levels.size());
+  return t;
+}
+
+Target cpu(std::string name, int vectorBytes, int registers, std::string llvmCpu) {
+  Target t;
+  t.name = std::move(name);
+  t.kind = "cpu";
+  t.cores = 4;
+  t.vectorBytes = vectorBytes;
+  t.vectorRegisters = registers;
+  t.fma = vectorBytes > 16;
+  t.maskedMoves = vectorBytes == 64;
+  t.triple = "x86_64-pc-linux-gnu";
+  t.cpu = std::move(llvmCpu);
+  const double h = t.hertz;
+  t.levels = {{"reg", int64_t{vectorBytes} * registers, 0, 0},
+              {"l1", 32 << 10, 2 * vectorBytes * h, 0},
+              {"l2", 512 << 10, 32 * h, 0},
+              {"l3", 16 << 20, 16 * h, 64 * h},
+              {"main", 0, 20e9, 80e9}};
+  return t;
+}
+
+Target testAvx2() {
+  Target t = cpu("test:avx2", 32, 16, "x86-64-v3");
+  t.cores = 1;
+  t.levels.erase(t.levels.begin() + 3);  // l2 is the last
+  t.levels.back().sharedBytesPerSecond = 0;
+  return t;
+}
+
+/// A data-centre GPU of 108 multiprocessors: published numbers.
+Target gpu(std::string name, int64_t sharedBytes) {
+  Target t;
+  t.name = std::move(name);
+  t.kind = "gpu";
+  t.cores = 108;
+  t.warp = 32;
+  t.vectorBytes = 128;  // a warp of 4-byte lanes
+  t.vectorRegisters = 255;
+  t.maskedMoves = true;
+  t.hertz = 1.41e9;
+  t.fmaPerCycle = 2;  // 64 lanes: 108 * 64 * 2 * 1.41e9 = 19.5 TFLOP/s
+  t.slotsPerCycle = 4;
+  t.loadsPerCycle = 1;
+  t.launchSeconds = 4e-6;
+  t.gridSyncSeconds = 2e-6;
+  t.queues = {"cp"};
+  t.levels = {{"reg", 1020, 0, 0},
+              {"shared", sharedBytes, 128 * t.hertz, 0},
+              {"l2", 40 << 20, 0, 4e12},
+              {"main", 0, 0, 1.5e12}};
+  return t;
+}
+
+/// The modelled NPU: explicit memories, a matrix unit, an engine each for loading, feeding, multiplying and storing.
+Target npu(std::string name) {
+  Target t;
+  t.name = std::move(name);
+  t.kind = "npu";
+  t.cores = 24;
+  t.vectorBytes = 256;
+  t.vectorRegisters = 32;
+  t.maskedMoves = true;
+  t.hertz = 1.8e9;
+  t.fmaPerCycle = 1;
+  t.slotsPerCycle = 1;
+  t.loadsPerCycle = 1;
+  t.launchSeconds = 5e-6;
+  t.gridSyncSeconds = 2e-6;
+  t.queues = {"mte2", "mte1", "cube", "fix"};
+  t.levels = {{"reg", 8 << 10, 0, 0},           {"l0a", 64 << 10, 4e11, 0},  {"l0b", 64 << 10, 2e11, 0}, {"l0c", 128 << 10, 2e11, 0},
+              {"ub", 192 << 10, 2e11, 0},       {"l1", 512 << 10, 2e11, 0}, {"main", 0, 0, 1.2e12}};
+  return t;
+}
+
+constexpr std::pair<std::string_view, Target (*)()> presets[] = {
+    {"cpu:avx2", [] { return cpu("cpu:avx2", 32, 16, "x86-64-v3"); }},
+    {"cpu:avx512", [] { return cpu("cpu:avx512", 64, 32, "x86-64-v4"); }},
+    {"cpu:x86-64", [] { return cpu("cpu:x86-64", 16, 16, "x86-64"); }},
+    {"gpu-class", [] { return gpu("gpu-class", 164 << 10); }},
+    {"host", [] { return hostTarget(); }},
+    {"npu-class", [] { return npu("npu-class"); }},
+    {"test:avx2", [] { return testAvx2(); }},
+    {"test:npu", [] { return npu("test:npu"); }},
+    {"test:sm_80", [] { return gpu("test:sm_80", 48 << 10); }},
+};
+
+}  // namespace
+
+const Level* Target::level(const std::string& name) const {
+  const std::string& space = name == "frag" ? "reg" : name;  // tiles of registers
+  for (const Level& l : levels)
+    if (l.name == space) return &l;
+  return nullptr;
+}
+
+std::string Target::toText() const {
+  Writer writer;
+  fields(*this, writer);
+  for (const Level& l : levels) {
+    writer.out += "[[levels]]\n";
+    levelFields(l, writer);
+  }
+  return writer.out;
+}
+
+Target findTarget(const std::string& nameOrFile) {
+  std::string known;
+  for (const auto& [name, make] : presets) {
+    if (name == nameOrFile) return make();
+    known += (known.empty() ? "" : ", ") + std::string(name);
+  }
+  if (!std::ifstream(nameOrFile)) userError("target: found '{}', expected a file or one of {}", nameOrFile, known);
+  return readTarget(nameOrFile);
+}
+
+}  // namespace tektite
