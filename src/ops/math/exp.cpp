@@ -1,0 +1,42 @@
+#include "ops/math/script.h"
+
+namespace tektite {
+namespace {
+
+// exp(x) = exp(r) * 2^n * 2^n with x = 2n ln 2 + r, |r| <= ln 2. Adding 1.5 * 2^23 + 127 rounds to an integer and leaves n + 127 in
+// the low bits, which a shift makes 2^n; two factors reach from the subnormals to overflow, and round once.
+// Fast: |r| <= ln(2) / 2, subnormal results are 0.
+const MathDef exp{Op::Exp, R"(
+  c = min(max(x, -104), 89)
+  t = fma(c, 0.7213475, 12583039)
+  n = t - 12583039
+  r = fma(n, -2.8572135e-06, fma(n, -1.38629150390625, c))
+  p = horner(r, 1, 1, 0.50000036, 0.16666616, 0.0416612, 0.008335973, 0.0014105496, 0.00019629199)
+  s = frombits(shl(bits(t), 23))
+  p * s * s
+)", R"(
+  c = min(max(x, -87.3), 89)
+  t = fma(c, 1.442695, 12583038)
+  r = fma(t - 12583038, -0.6931472, c)
+  p = horner(r, 2, 2, 0.99998456, 0.33334234, 0.08378131, 0.016624844)
+  p * frombits(shl(bits(t), 23))
+)"};
+
+// With e = exp(-|x|) <= 1, scaled by 2^64 where it could be subnormal, and q = e / (1 + e): 1 - q, or e - e * q where x < 0.
+const MathDef sigmoid{Op::Sigmoid, R"(
+  c = max(-abs(x), -104)
+  t = fma(c, 1.442695, 12583103)
+  n = t - 12583103
+  r = fma(n, -1.4286068e-06, fma(n, -0.693145751953125, c))
+  p = horner(r, 1, 1, 0.49999994, 0.16666521, 0.04166827, 0.00836868, 0.001382042)
+  e64 = p * frombits(shl(bits(t), 23))
+  e = e64 * 5.421010862427522e-20
+  q = e / fma(e64, 5.421010862427522e-20, 1)
+  h = select(x < 0, e, 1)
+  fma(-h, q, h)
+)", R"(
+  1 / (exp(max(-x, -88)) + 1)
+)"};
+
+}  // namespace
+}  // namespace tektite
