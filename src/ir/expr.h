@@ -139,7 +139,7 @@ using Ranges = std::unordered_map<std::string, Interval>;
 Interval boundsOf(const Expr&, const Ranges&);
 /// A sum of coefficient * term + constant: how every index is compared. Terms are variables or opaque subexpressions.
 struct Linear {
-  std::vector<std::pair<Expr, int64_t>> terms;  // no zero coefficient, ordered by hash
+  std::vector<std::pair<Expr, int64_t>> terms;  // no zero coefficient, ordered by leftmost name
   int64_t constant = 0;
   int64_t coefficientOf(const std::string& variable) const;
 };
@@ -150,6 +150,9 @@ Expr toExpr(const Linear&);
 Expr simplify(const Expr&, const Ranges&);
 /// Is the bool expression true for all values of the variables in their ranges?
 bool proves(const Expr& condition, const Ranges&);
+/// The same where `facts`, bool expressions, are known to be true. Many questions about the same variables: facts.h.
+Expr simplify(const Expr&, const Ranges&, std::span<const Expr> facts);
+bool proves(const Expr& condition, const Ranges&, std::span<const Expr> facts);
 
 /// Canonical text, parsed back by parseExpr (expr_text.h).
 std::string toText(const Expr&);
