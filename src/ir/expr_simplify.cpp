@@ -371,17 +371,20 @@ Expr Facts::conjunction(const Expr& e) {
       c.form = plus(linear(a->args[1]), linear(a->args[0]), -1);
       if (a->op == Op::Lt) c.form->constant -= 1;
     }
+    bool placed = false;
     for (Conjunct& k : kept) {
       if (k.e == x) return true;
       if (!k.form || !c.form) continue;
       if (k.form->terms == c.form->terms) {  // one bound is the tighter
-        if (c.form->constant < k.form->constant) k = c;
-        return true;
+        if (c.form->constant >= k.form->constant) return true;
+        k = c;
+        placed = true;
+        continue;
       }
       const Linear both = plus(*k.form, *c.form);
       if (both.terms.empty() && both.constant < 0) return false;
     }
-    kept.push_back(std::move(c));
+    if (!placed) kept.push_back(std::move(c));
     return true;
   };
   if (!take(e)) return boolean(false);
