@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <string_view>
 
 #include "ir/graph.h"
@@ -20,7 +21,8 @@ class Builder {
   int rank(Value v) const { return type(v).rank(); }
   DType dtype(Value v) const { return type(v).dtype; }
 
-  /// Elementwise: scalar text over a, b, c, d, e, f (operands 0..) and d0.. (coordinates), result type `result` or that of the text.
+  /// Elementwise: scalar text over a, b, c, d, e, f (operands 0..) and d0.. (coordinates). `result`: the text's value is converted to it,
+  /// and a text that says no type of its own (only numbers and coordinates) has it.
   Value map(std::string_view text, const std::vector<Value>& operands, std::optional<DType> result = {});
   Value map(Expr body, const std::vector<Value>& operands);        ///< over $0.. and d0..
   Value map(Expr body, const std::vector<Value>& operands, std::vector<Expr> shape);  ///< with a shape of its own (no operand, or broadcast up)
@@ -45,13 +47,19 @@ class Builder {
                 const std::vector<int64_t>& before, const std::vector<Expr>& outExtents, Expr fill);
 
   /// The value as a known small integer tensor (≤ 64 elements, rank ≤ 1), as expressions over dims: shape arithmetic. Nothing where it
-  /// isn't. Values that maps, views, concats of such tensors make are known too: ops/ needs no care of it.
+  /// isn't. Values that maps, views, gathers, concats, reductions of such tensors make are known too: ops/ needs no care of it.
   std::optional<std::vector<Expr>> known(Value v) const;
+  /// A constant of up to 64 elements of any type, as numbers; nothing where it isn't constant.
+  std::optional<std::vector<double>> knownNumbers(Value v) const;
   /// A tensor with these known values (i64): a constant where they are numbers, else a map over dims.
   Value fromKnown(const std::vector<Expr>& values, bool scalar, DType type = DType::I64);
 
  private:
-  std::map<Value, std::vector<Expr>> known_;
+  Value append(NodeKind kind, std::vector<Value> operands, TensorType type);
+  Value lift(Value v, int rank);         // by leading axes of 1
+  Value makeView(Value v, std::vector<Value> indices, std::vector<Expr> shape, View view);
+  void learn(Value v);                   // fills known_
+  std::map<Value, std::vector<Expr>> known_;  // row-major; i64, bool, or f64 for floats
 };
 
 /// The numpy-broadcast of two shapes; UserError names the axis.

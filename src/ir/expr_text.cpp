@@ -268,11 +268,15 @@ class Parser {
 
 std::string toText(const Expr& e) { return e ? Printer().print(e, 0, false) : "<none>"; }
 
-Expr parseExpr(Lexer& in, const Names& names, DType expected) {
+Expr parseExprOfAnyType(Lexer& in, const Names& names, DType fallback) {
   Parser parser(in, names);
-  const Token start = in.peek();
   const Tree tree = parser.binary(0);
-  const Expr e = parser.build(tree, parser.typeOf(tree).value_or(expected));
+  return parser.build(tree, parser.typeOf(tree).value_or(fallback));
+}
+
+Expr parseExpr(Lexer& in, const Names& names, DType expected) {
+  const Token start = in.peek();
+  const Expr e = parseExprOfAnyType(in, names, expected);
   if (e.type() != expected) in.failAt(start, fmt::format("expected {}, found {}", name(expected), name(e.type())));
   return e;
 }

@@ -72,12 +72,12 @@ struct Update {                            // a copy of operand 0; for every coo
   std::vector<Expr> index;                 // order: base[index(d)] = combine(base[index(d)], values[d]); may load $1[...]; an index out of
   std::string combine;                     // range is skipped. "": assign, else sum, product, max, min
 };
-struct Branch { std::shared_ptr<const Graph> then, otherwise; };  // text: if.// operand 0: bool; the others are the inputs of both
+struct Branch { std::shared_ptr<const Graph> then, otherwise; };  // text: if; operand 0: bool; the others are the inputs of both
 struct Loop {                              // operands: trip count (i64), condition (bool), states..., captured...
   std::shared_ptr<const Graph> body;       // inputs: iteration, condition, states..., captured...; outputs: condition, states..., scanned...
   int states;                              // results: states..., scanned... (stacked on a new axis 0)
 };
-struct Scan {                              // operands: states..., scanned..., captured...
+struct Scan {                              // operands: states..., scanned..., captured...; results: final states..., stacked slices...
   std::shared_ptr<const Graph> body;       // inputs: states..., slices..., captured...; outputs: states..., slices...
   int states, scanned;                     // axis 0 of scanned operands and results is the time axis; `reverse`: from the end, a flag each
   std::vector<bool> reverse;               // of scanned operands, then of scanned results
@@ -111,7 +111,7 @@ class Graph {
   std::vector<Node> nodes;                 ///< topological order: operands come first
   std::vector<Value> outputs;
   std::vector<std::string> outputNames;    ///< as many as outputs, or none
-  std::map<std::string, DimRange> dims;    ///< named dims
+  std::map<std::string, DimRange> dims;    ///< named dims; a nested graph has those of the graph around it
 
   const Node& node(Value v) const { return nodes[v.node]; }
   const TensorType& type(Value v) const { return nodes[v.node].results[v.result]; }
@@ -130,7 +130,13 @@ std::string toText(const Graph&);
 void verify(const Graph&);
 /// A copy where named dims are replaced by numbers. UserError: a name that the graph lacks, a number out of the range.
 Graph bindDims(const Graph&, const std::map<std::string, int64_t>& values);
-/// For each node, the users of its results.
+/// For each node, the users of its results, ascending.
 std::vector<std::vector<int>> usersOf(const Graph&);
+/// The node with every expression of its own (shapes, bodies, indices, guards; not those of nested graphs) mapped.
+Node mapExprs(const Node&, const std::function<Expr(const Expr&)>&);
+/// The graphs inside a node: branches, loop, scan and group bodies. And the node with them replaced, in the same order.
+std::vector<std::shared_ptr<const Graph>> nestedGraphs(const Node&);
+Node withNested(Node, const std::vector<std::shared_ptr<const Graph>>&);
+std::string_view kindName(const NodeKind&);  ///< as in the text: "map", "if", ...
 
 }  // namespace tektite
