@@ -11,7 +11,8 @@
 namespace tektite {
 namespace {
 
-constexpr Strength exact = Strength::Exact, integer = Strength::Integer, ordered = Strength::Ordered, fast = Strength::Fast;
+constexpr Strength exact = Strength::Exact, integer = Strength::Integer, floats = Strength::Float, ordered = Strength::Ordered,
+                   fast = Strength::Fast;
 
 bool isInvertiblePower(double c) {  // of two, its reciprocal normal in every float type
   int exponent;
@@ -21,7 +22,7 @@ bool isInvertiblePower(double c) {  // of two, its reciprocal normal in every fl
 const Rule rules[] = {
     // One operand
     {"neg-neg", exact, "neg(neg(x)) => x"},
-    {"abs-neg", exact, "abs(neg(x)) => abs(x)"},
+    {"abs-neg", floats, "abs(neg(x)) => abs(x)"},
     {"abs-abs", exact, "abs(abs(x)) => abs(x)"},
     {"floor-floor", exact, "floor(floor(x)) => floor(x)"},
     {"ceil-ceil", exact, "ceil(ceil(x)) => ceil(x)"},
@@ -62,7 +63,7 @@ const Rule rules[] = {
     {"min-of-min", exact, "min(x, min(x, y)) => min(x, y)"},
     {"max-max-constants", exact, "max(max(x, c), d) => max(x, max(c, d))"},
     {"min-min-constants", exact, "min(min(x, c), d) => min(x, min(c, d))"},
-    {"max-abs", exact, "max(abs(x), 0) => abs(x)"},
+    {"max-abs", floats, "max(abs(x), 0) => abs(x)"},
     // Choices
     {"select-not", exact, "select(not(p), x, y) => select(p, y, x)"},
     {"select-then-same", exact, "select(p, select(p, x, y), z) => select(p, x, z)"},
@@ -143,7 +144,8 @@ bool allowed(const Rule& r, DType type, Numerics mode) {
   switch (r.strength) {
     case Strength::Exact: return true;
     case Strength::Integer: return !isFloat(type);
-    case Strength::Ordered: return mode >= Numerics::Ordered;
+    case Strength::Float: return isFloat(type);
+    case Strength::Ordered: return mode >= Numerics::Ordered && isFloat(type);
     case Strength::Fast: return mode >= Numerics::Fast && isFloat(type);
   }
   return false;

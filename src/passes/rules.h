@@ -7,9 +7,10 @@
 
 namespace tektite {
 
-/// What a rule may change. Exact: nothing, bit for bit (any NaN is NaN), on every type that the text fits; Integer: the same, on
-/// integers and bool only; Ordered: the last bits of floats; Fast: rounding, overflow on the way, what follows from algebra.
-enum class Strength : uint8_t { Exact, Integer, Ordered, Fast };
+/// What a rule may change. Exact: nothing, bit for bit (any NaN is NaN), on every type that the text fits; Integer, Float: the same,
+/// on integers and bool, or on floats only; Ordered: the last bits of floats; Fast: rounding, overflow on the way, what follows from
+/// algebra.
+enum class Strength : uint8_t { Exact, Integer, Float, Ordered, Fast };
 
 /// A scalar rule as text, `pattern => replacement`. x, y, z: anything of one type; p, q: bool; c, d: constants of that type.
 struct Rule {
