@@ -59,15 +59,19 @@ Expr toExpr(const Poly& p) {
 
 Poly polyOf(const Expr& e);
 
-/// p // d where d is one monomial: the divisible part leaves the division. Exact where nothing remains.
+int64_t floorOf(int64_t a, int64_t b) { return a / b - (a % b < 0); }  // b > 0
+
+/// p // d where d is one monomial: the divisible part leaves the division, by a number as much of each coefficient as can, so that
+/// (N - 1) // 16 and (N + 15) // 16 - 1 are one. Exact where nothing remains.
 std::pair<Poly, Poly> divide(const Poly& p, const Monomial& by, int64_t coefficient) {
   Poly quotient, rest;
   for (const auto& [m, c] : p) {
     Monomial left;
     const bool divides = std::includes(m.begin(), m.end(), by.begin(), by.end());
     if (divides) std::set_difference(m.begin(), m.end(), by.begin(), by.end(), std::back_inserter(left));
-    if (divides && c % coefficient == 0) addTo(quotient, left, c / coefficient);
-    else addTo(rest, m, c);
+    const int64_t whole = !divides ? 0 : by.empty() ? floorOf(c, coefficient) : c % coefficient ? 0 : c / coefficient;
+    if (whole) addTo(quotient, left, whole);
+    if (c - whole * coefficient) addTo(rest, m, c - whole * coefficient);
   }
   return {quotient, rest};
 }

@@ -1,5 +1,6 @@
 #include <unordered_set>
 
+#include "ir/combine_text.h"
 #include "ir/expr_text.h"
 #include "ir/kernel.h"
 #include "support/check.h"
@@ -26,7 +27,7 @@ class Parser {
     while (in_.peek().kind != Token::End) {
       if (in_.accept("kernel")) kernel();
       else if (in_.accept("intrin")) intrin();
-      else if (in_.accept("combine")) combine();
+      else if (in_.at("combine")) combine();
       else in_.fail("'kernel', 'intrin' or 'combine'");
     }
     return std::move(out_);
@@ -158,39 +159,10 @@ class Parser {
     out_.intrins.push_back(std::move(i));
   }
   void combine() {
-    Combine c;
-    const Token t = in_.peek();
-    c.name = newName("a combine's name");
-    if (out_.combine(c.name) || isBuiltinCombine(c.name)) in_.failAt(t, fmt::format("'{}' is declared twice", c.name));
-    const auto states = [&](std::vector<std::string>& names) {
-      std::vector<DType> types;
-      do {
-        names.push_back(newName("a state's name"));
-        in_.expect(":");
-        types.push_back(dtype());
-        bindVariable(names.back(), types.back());
-      } while (in_.accept(","));
-      return types;
-    };
-    in_.expect("(");
-    c.types = states(c.left);
-    in_.expect(";");
-    const Token right = in_.peek();
-    if (states(c.right) != c.types) in_.failAt(right, "the two states differ in their types");
-    in_.expect(")");
-    in_.expect("=");
-    const auto values = [&] {
-      std::vector<Expr> out;
-      for (DType type : c.types) {
-        if (!out.empty()) in_.expect(",");
-        out.push_back(expr(type));
-      }
-      return out;
-    };
-    c.result = values();
-    scope_.clear();
-    in_.expect("identity");
-    c.identity = values();
+    const Token t = in_.peek(1);
+    Combine c = parseCombine(in_);
+    if (out_.combine(c.name)) in_.failAt(t, fmt::format("'{}' is declared twice", c.name));
+    if (reserved.count(c.name)) in_.failAt(t, fmt::format("expected a combine's name, found the reserved word '{}'", c.name));
     out_.combines.push_back(std::move(c));
   }
 

@@ -1,3 +1,4 @@
+#include "ir/combine_text.h"
 #include "ir/kernel.h"
 #include "support/check.h"
 #include "support/overloaded.h"
@@ -154,17 +155,6 @@ class Printer {
     return "";
   }
 };
-
-std::string toText(const Combine& c) {
-  const auto states = [&](const std::vector<std::string>& names) {
-    std::string out;
-    for (size_t i = 0; i < names.size(); i++) out += fmt::format("{}{}: {}", i ? ", " : "", names[i], name(c.types[i]));
-    return out;
-  };
-  const auto line = [](const Expr& e) { return toText(e); };
-  return fmt::format("combine {}({}; {}) =\n    {}\n    identity {}\n", c.name, states(c.left), states(c.right),
-                     join(c.result, line, ",\n    "), exprs(c.identity));
-}
 
 std::string toText(const IntrinDef& i) {
   return head("intrin " + i.name, paramTexts(i.dims, i.params, i.isDim)) + "\n" + toText(i.body, 1) + "}\n";

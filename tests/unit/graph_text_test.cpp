@@ -1,0 +1,96 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "ir/graph.h"
+#include "support/check.h"
+
+namespace tektite {
+namespace {
+
+std::string readAll(const std::filesystem::path& path) {
+  std::ifstream in(path);
+  std::stringstream out;
+  out << in.rdbuf();
+  return out.str();
+}
+/// With TEKTITE_UPDATE set, files are rewritten instead of compared; reviewers read the difference.
+bool updating() { return std::getenv("TEKTITE_UPDATE") != nullptr; }
+void write(const std::filesystem::path& path, const std::string& text) { std::ofstream(path) << text; }
+
+std::string withoutComments(const std::string& text) {
+  std::stringstream in(text);
+  std::string out, line;
+  while (std::getline(in, line))
+    if (line.empty() || line[0] != '#') out += line + "\n";
+  return out;
+}
+
+TEST(GraphText, FilesAreCanonicalAndSound) {
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(TEKTITE_TESTS) / "graph/language")) {
+    const std::string text = readAll(entry.path()), name = entry.path().filename();
+    SCOPED_TRACE(name);
+    try {
+      const Graph g = parseGraph(text, name);
+      verify(g);
+      if (updating()) write(entry.path(), text.substr(0, text.size() - withoutComments(text).size()) + toText(g));
+      else EXPECT_EQ(toText(g), withoutComments(text));
+      EXPECT_EQ(parseGraph(toText(g), name).hash(), g.hash());
+    } catch (const std::exception& e) {
+      ADD_FAILURE() << e.what();
+    }
+    files++;
+  }
+  EXPECT_GE(files, 16);
+}
+
+/// tests/errors/graph/*.txt: texts and the message that each gives, separated by lines of dashes.
+TEST(GraphText, WrongTextsAndWrongGraphsAreRefused) {
+  int cases = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(TEKTITE_TESTS) / "errors/graph")) {
+    std::stringstream in(readAll(entry.path()));
+    std::string line, text;
+    std::string* part = &text;
+    std::string expected, rewritten;
+    const auto check = [&] {
+      if (text.empty()) return;
+      SCOPED_TRACE(entry.path().filename().string() + ":\n" + text);
+      std::string found = "no error";
+      try {
+        verify(parseGraph(text, "bad.tk"));
+      } catch (const std::exception& e) {
+        found = e.what();
+      }
+      if (!updating()) {
+        EXPECT_EQ(found + "\n", expected);
+      }
+      rewritten += (rewritten.empty() ? "" : "====\n") + text + "----\n" + found + "\n";
+      cases++;
+      text.clear();
+      expected.clear();
+      part = &text;
+    };
+    while (std::getline(in, line)) {
+      if (line == "====") check();
+      else if (line == "----") part = &expected;
+      else *part += line + "\n";
+    }
+    check();
+    if (updating()) write(entry.path(), rewritten);
+  }
+  EXPECT_GE(cases, 40);
+}
+
+TEST(GraphText, DimsBindInsideBodiesToo) {
+  const Graph g = parseGraph(readAll(std::filesystem::path(TEKTITE_TESTS) / "graph/language/lstm.tk"), "lstm.tk");
+  const Graph bound = bindDims(g, {{"T", 3}, {"B", 2}, {"H", 5}});
+  verify(bound);
+  EXPECT_TRUE(bound.dims.empty());
+  EXPECT_EQ(toText(bound).find(" x "), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tektite
