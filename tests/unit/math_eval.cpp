@@ -90,7 +90,7 @@ void BatchEval::step(const Expr& e, Cells& cells, size_t k, std::span<const std:
             const Cell* y = a.args.size() > 1 ? cellsOf(a.args[1]) : x;
             const Cell* z = a.args.size() > 2 ? cellsOf(a.args[2]) : x;
             if (a.op == Op::Select) fill([&](size_t i) { return x[i].i ? y[i] : z[i]; });
-            else if (a.op == Op::ToBits || a.op == Op::FromBits) out.assign(x, x + n);
+            else if (a.op == Op::ToBits || a.op == Op::FromBits) std::copy(x, x + n, out.begin());
             else if (a.op == Op::IsNan) fill([&](size_t i) { return Cell{.i = u == DType::F32 ? std::isnan(x[i].f) : std::isnan(x[i].d)}; });
             else if (a.op == Op::Not && t == DType::Bool) fill([&](size_t i) { return Cell{.i = !x[i].i}; });
             else if (info(a.op).rule == TypeRule::Cmp)

@@ -24,16 +24,16 @@ class BatchEval {
 
   /// out[i] of operands[variable][i].
   void run(std::span<const std::span<const float>> operands, std::span<float> out) {
+    Cells cells(nodes_.size(), std::vector<Cell>(kBatch));
     for (size_t from = 0; from < out.size(); from += kBatch) {
       const size_t n = std::min(kBatch, out.size() - from);
-      std::vector<std::vector<Cell>> cells(nodes_.size(), std::vector<Cell>(n));
       for (size_t k = 0; k < nodes_.size(); k++) step(nodes_[k], cells, k, operands, from, n);
       for (size_t i = 0; i < n; i++) out[from + i] = cells.back()[i].f;
     }
   }
 
  private:
-  static constexpr size_t kBatch = 2048;
+  static constexpr size_t kBatch = 256;
   union Cell {
     float f;
     double d;

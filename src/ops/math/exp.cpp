@@ -22,6 +22,28 @@ const MathDef exp{Op::Exp, R"(
   p * frombits(shl(bits(t), 23))
 )"};
 
+// 2^n * (exp(r) - 1) + (2^n - 1), halved as long as 2^n could overflow.
+const MathDef expm1{Op::Expm1, R"(
+  c = min(max(x, -25), 89)
+  t = fma(c, 1.442695, 12583038)
+  n = t - 12583038
+  r = fma(n, -1.4286068e-06, fma(n, -0.693145751953125, c))
+  q = horner(r, 0.49999997, 0.16666546, 0.041667435, 0.008366265, 0.0013870678)
+  p = fma(r * r, q, r)
+  s = frombits(shl(bits(t), 23))
+  h = fma(s, p, s - 0.5)
+  frombits(bits(h + h) | bits(x) & -2147483648)
+)", R"(
+  c = min(max(x, -25), 89)
+  t = fma(c, 1.442695, 12583038)
+  r = fma(t - 12583038, -0.6931472, c)
+  q = horner(r, 0.499994, 0.16666831, 0.041872844, 0.0083380975)
+  p = fma(r * r, q, r)
+  s = frombits(shl(bits(t), 23))
+  h = fma(s, p, s - 0.5)
+  h + h
+)"};
+
 // With e = exp(-|x|) <= 1, scaled by 2^64 where it could be subnormal, and q = e / (1 + e): 1 - q, or e - e * q where x < 0.
 const MathDef sigmoid{Op::Sigmoid, R"(
   c = max(-abs(x), -104)

@@ -23,5 +23,20 @@ const MathDef log{Op::Log, R"(
   select(1.1754944e-38 <= x, select(x < inf, r, x), select(0 <= x, -inf, nan))
 )"};
 
+// As log of u = 1 + x, with what rounding u lost added to f.
+const MathDef log1p{Op::Log1p, R"(
+  u = x + 1
+  k: i32 = bits(u) - 1060439283 & -8388608
+  lost = x - (u - 1)
+  s = max(frombits(1065353216 - k), 0)
+  f = fma(lost, s, frombits(bits(u) - k) - 1)
+  e = f32(k)
+  p = horner(f, -0.5, 0.3333333, -0.2500082, 0.20001237, -0.16623399, 0.14201711, -0.13159914, 0.12761304, -0.07634267)
+  l = fma(f * f, p, e * 1.703032e-13)
+  r = fma(e, 8.2629412645474076271e-8, f + l)
+  v = select(0 < u, select(u < inf, r, u), select(u == 0, -inf, nan))
+  frombits(bits(v) | bits(x) & -2147483648)
+)"};
+
 }  // namespace
 }  // namespace tektite

@@ -1,5 +1,6 @@
 #include "ops/math/math.h"
 
+#include <cmath>
 #include <mutex>
 
 #include "ops/math/script.h"
@@ -19,19 +20,35 @@ Expr templateOf(const MathDef& def, bool fast) {
   static std::recursive_mutex lock;
   static std::unordered_map<const MathDef*, Expr> done[2];
   const std::scoped_lock held(lock);
-  Expr& slot = done[fast][&def];
-  if (!slot) {
-    const std::string_view text = fast && !def.fast.empty() ? def.fast : def.exact;
-    const Expr e = parseScript(text, {{"x", DType::F32}, {"y", DType::F32}}, DType::F32);
-    const Expr whole = rewrite(e, [&](const Expr& node) { return expandNode(node, fast); });
-    return done[fast][&def] = whole;  // `slot` may have moved meanwhile
-  }
-  return slot;
+  if (const auto it = done[fast].find(&def); it != done[fast].end()) return it->second;
+  const std::string_view text = fast && !def.fast.empty() ? def.fast : def.exact;
+  const Expr e = parseScript(text, {{"x", DType::F32}, {"y", DType::F32}}, DType::F32);
+  return done[fast][&def] = expandMath(e, fast);  // scripts call other functions
+}
+
+/// Powers with an exponent that says more: whole ones up to 4 and square roots. Each is within 2 ulp, and right on special values.
+Expr simplePower(const Expr& x, const Expr& exponent) {
+  const Imm* c = exponent.as<Imm>();
+  const double y = c ? c->real : 0;
+  const Expr one = imm(x.type(), 1), inf = imm(x.type(), INFINITY);
+  if (!c) return {};
+  if (y == 0) return one;
+  if (y == 1) return x;
+  if (y == 2) return x * x;
+  if (y == 3) return x * x * x;
+  if (y == 4) return (x * x) * (x * x);
+  if (y == -1) return one / x;
+  if (y == -2) return (one / x) * (one / x);
+  if (y == 0.5) return select(eq(x, imm(x.type(), -INFINITY)), inf, apply(Op::Sqrt, {x + imm(x.type(), 0)}));
+  return {};
 }
 
 Expr expandNode(const Expr& e, bool fast) {
   const Apply* a = e.as<Apply>();
-  if (!a || !isFloat(e.type()) || e.type() == DType::F64) return {};
+  if (!a || !isFloat(e.type())) return {};
+  if (a->op == Op::Pow)
+    if (Expr power = simplePower(a->args[0], a->args[1])) return power;
+  if (e.type() == DType::F64) return {};
   const auto it = registry().find(a->op);
   if (it == registry().end()) return {};
   std::unordered_map<std::string, Expr> operands{{"x", cast(DType::F32, a->args[0])}};

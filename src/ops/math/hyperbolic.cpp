@@ -1,0 +1,67 @@
+#include "ops/math/script.h"
+
+namespace tektite {
+namespace {
+
+// With |x| = n ln 2 + r, u = 2^(n-2) and d = 2^(-n-2): sinh = 2 ((u - d) cosh(r) + (u + d) sinh(r)), and cosh the other way round.
+// The last factor 2 keeps u finite up to overflow.
+const MathDef sinh{Op::Sinh, R"(
+  a = min(abs(x), 89.5)
+  t = fma(a, 1.442695, 12583037)
+  n = t - 12583037
+  r = fma(n, -1.4286068e-06, fma(n, -0.693145751953125, a))
+  w = r * r
+  c = horner(w, 0.5, 0.04166646, 0.0013935447)
+  c = w * c
+  s = fma(r * w, fma(w, 0.008366546, 0.16666543), r)
+  k: i32 = shl(bits(t), 23)
+  u = frombits(k)
+  d = frombits(max(2097152000 - k, 0))
+  m = u - d
+  v = fma(m, c, (u + d) * s) + m
+  frombits(bits(v + v) | bits(x) & -2147483648)
+)"};
+
+const MathDef cosh{Op::Cosh, R"(
+  a = min(abs(x), 89.5)
+  t = fma(a, 1.442695, 12583037)
+  n = t - 12583037
+  r = fma(n, -1.4286068e-06, fma(n, -0.693145751953125, a))
+  w = r * r
+  c = horner(w, 0.5, 0.04166646, 0.0013935447)
+  c = w * c
+  s = fma(r * w, fma(w, 0.008366546, 0.16666543), r)
+  k: i32 = shl(bits(t), 23)
+  u = frombits(k)
+  d = frombits(max(2097152000 - k, 0))
+  m = u + d
+  v = fma(m, c, (u - d) * s) + m
+  v + v
+)"};
+
+// A polynomial below 1; log(2a) where a^2 + 1 rounds to a^2.
+const MathDef asinh{Op::Asinh, R"(
+  a = abs(x)
+  w = a * a
+  p = horner(w, -0.1666663, 0.07498716, -0.04448788, 0.029456288, -0.019182067, 0.010430844, -0.0038384395, 0.0006739853)
+  big: bool = 8192 < a
+  l = log(select(big, a, a + sqrt(fma(a, a, 1)))) + select(big, 0.6931472, 0)
+  v = select(a < 1, fma(a * w, p, a), l)
+  frombits(bits(v) | bits(x) & -2147483648)
+)"};
+
+const MathDef acosh{Op::Acosh, R"(
+  t = x - 1
+  big: bool = 1e9 < x
+  l = log1p(select(big, x, t + sqrt(fma(t, t, t + t)))) + select(big, 0.6931472, 0)
+  select(x < 1, nan, l)
+)"};
+
+const MathDef atanh{Op::Atanh, R"(
+  a = abs(x)
+  v = log1p((a + a) / (1 - a)) * 0.5
+  frombits(bits(v) | bits(x) & -2147483648)
+)"};
+
+}  // namespace
+}  // namespace tektite
