@@ -1,0 +1,20 @@
+#pragma once
+#include "ops/op.h"
+
+namespace tektite {
+
+/// The matrix product of numpy's matmul: any ranks, batch axes broadcast.
+Value product(Builder&, Value x, Value y, std::optional<DType> accumulator = {});
+
+/// The geometry of sliding windows over the last axes: convolutions and pools.
+struct Windows {
+  std::vector<int64_t> kernel, strides, dilations, before, after;
+  std::vector<Expr> out;  ///< extents of the result
+};
+/// From the attributes strides, dilations, pads, auto_pad, ceil_mode and the extents of the last axes of `x`.
+Windows windowsOf(const Builder&, const OpCall&, Value x, std::vector<int64_t> kernel);
+
+/// A convolution without its bias; groups become a label.
+Value convolution(Builder&, Value x, Value w, const Windows&, int64_t groups, std::optional<DType> accumulator, Expr fill);
+
+}  // namespace tektite
