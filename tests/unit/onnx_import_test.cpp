@@ -1,0 +1,209 @@
+#include "onnx/import.h"
+
+#include <onnx/onnx_pb.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "onnx/tensor_file.h"
+#include "support/check.h"
+
+namespace tektite {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A model in the making, in a folder of its own.
+struct TestModel {
+  onnx::ModelProto proto;
+  fs::path folder = fs::path(testing::TempDir()) / fmt::format("tektite_{}", testing::UnitTest::GetInstance()->current_test_info()->name());
+
+  TestModel() {
+    fs::create_directories(folder);
+    proto.set_ir_version(8);
+    auto* opset = proto.add_opset_import();
+    opset->set_version(17);
+    proto.mutable_graph()->set_name("test");
+  }
+  ~TestModel() { fs::remove_all(folder); }
+  void input(const std::string& name, const std::vector<std::string>& dims) {
+    auto* i = proto.mutable_graph()->add_input();
+    i->set_name(name);
+    auto* t = i->mutable_type()->mutable_tensor_type();
+    t->set_elem_type(1);
+    t->mutable_shape();
+    for (const std::string& d : dims) {
+      auto* dim = t->mutable_shape()->add_dim();
+      if (std::isdigit(static_cast<unsigned char>(d[0]))) dim->set_dim_value(std::stol(d));
+      else if (d != "?") dim->set_dim_param(d);
+    }
+  }
+  void output(const std::string& name) { proto.mutable_graph()->add_output()->set_name(name); }
+  onnx::NodeProto* node(const std::string& op, const std::vector<std::string>& in, const std::vector<std::string>& out, const std::string& name = "") {
+    auto* n = proto.mutable_graph()->add_node();
+    n->set_op_type(op);
+    n->set_name(name);
+    for (const auto& i : in) n->add_input(i);
+    for (const auto& o : out) n->add_output(o);
+    return n;
+  }
+  onnx::TensorProto* weight(const std::string& name, const std::vector<int64_t>& dims) {
+    auto* t = proto.mutable_graph()->add_initializer();
+    t->set_name(name);
+    t->set_data_type(1);
+    for (const int64_t d : dims) t->add_dims(d);
+    return t;
+  }
+  std::string save(size_t cut = 0) const {
+    const std::string text = proto.SerializeAsString(), path = (folder / "m.onnx").string();
+    std::ofstream(path, std::ios::binary) << text.substr(0, text.size() - cut);
+    return path;
+  }
+  Graph import(ModelInfo* info = nullptr) const { return importOnnx(save(), {}, info); }
+  std::string error(size_t cut = 0) const {
+    try {
+      importOnnx(save(cut));
+    } catch (const UserError& e) {
+      return std::string(e.what()).substr(folder.string().size() + 1);
+    }
+    return "no error";
+  }
+};
+
+TEST(OnnxImport, NamesDimsAndOrigins) {
+  TestModel m;
+  m.input("x", {"batch size", "4"});
+  m.input("y", {"?", "4"});
+  m.node("Relu", {"x"}, {"r"}, "first");
+  m.node("Concat", {"r", "y"}, {"z"})->add_attribute()->set_name("axis");
+  m.proto.mutable_graph()->mutable_node(1)->mutable_attribute(0)->set_type(onnx::AttributeProto::INT);
+  m.output("z");
+  ModelInfo info;
+  const Graph g = m.import(&info);
+  ASSERT_EQ(info.dims.size(), 2u);
+  EXPECT_EQ(info.dims[0].name, "batch_size");
+  EXPECT_TRUE(info.dims[0].named);
+  EXPECT_EQ(info.dims[1].name, "y_dim0");
+  EXPECT_FALSE(info.dims[1].named);
+  EXPECT_EQ(toText(info.outputs.at(0).type), "f32[batch_size + y_dim0 x 4]");
+  EXPECT_EQ(g.node(g.outputs[0]).origin, "Concat_1");
+  EXPECT_EQ(g.node(g.node(g.outputs[0]).operands[0]).origin, "first");
+  EXPECT_EQ(g.outputNames, std::vector<std::string>{"z"});
+}
+
+TEST(OnnxImport, LargeTensorsAreMappedSmallOnesCopied) {
+  for (const int64_t n : {4, 4096}) {
+    TestModel m;
+    m.input("x", {std::to_string(n)});
+    std::vector<float> data(static_cast<size_t>(n));
+    for (size_t i = 0; i < data.size(); i++) data[i] = static_cast<float>(i);
+    m.weight("w", {n})->set_raw_data(data.data(), data.size() * 4);
+    m.node("Add", {"x", "w"}, {"y"});
+    m.output("y");
+    const Graph g = m.import();
+    const Node& w = g.node(g.node(g.outputs[0]).operands[1]);
+    EXPECT_EQ(w.name, "w");
+    ASSERT_TRUE(w.as<Const>() && w.as<Const>()->data);
+    EXPECT_EQ(loadFloat(DType::F32, w.as<Const>()->data->data, n - 1), static_cast<double>(n - 1));
+  }
+}
+
+TEST(OnnxImport, ExternalDataStaysInTheFolder) {
+  TestModel m;
+  m.input("x", {"2"});
+  auto* w = m.weight("w", {2});
+  w->set_data_location(onnx::TensorProto::EXTERNAL);
+  auto* where = w->add_external_data();
+  where->set_key("location");
+  where->set_value("w.bin");
+  m.node("Add", {"x", "w"}, {"y"}, "sum");
+  m.output("y");
+  EXPECT_NE(m.error().find("w.bin: No such file"), std::string::npos) << m.error();
+  const float data[] = {1.5f, 2.5f};
+  std::ofstream(m.folder / "w.bin", std::ios::binary).write(reinterpret_cast<const char*>(data), 8);
+  EXPECT_EQ(m.error(), "no error");
+  where->set_value("../w.bin");
+  EXPECT_EQ(m.error(), "m.onnx: node 'sum' (Add): tensor 'w' is in '../w.bin', expected a file in the model's folder");
+}
+
+TEST(OnnxImport, ErrorsNameTheNode) {
+  TestModel m;
+  m.input("x", {"2", "3"});
+  m.node("Frobnicate", {"x"}, {"y"}, "odd");
+  m.output("y");
+  EXPECT_EQ(m.error(), "m.onnx: node 'odd' (Frobnicate): unsupported operator Frobnicate (version 17 of 'ai.onnx')");
+  m.proto.mutable_graph()->mutable_node(0)->set_op_type("MatMul");
+  m.proto.mutable_graph()->mutable_node(0)->add_input("x");
+  EXPECT_NE(m.error().find("m.onnx: node 'odd' (MatMul): contract: axis 'z' is"), std::string::npos) << m.error();
+  m.proto.mutable_graph()->mutable_node(0)->set_input(1, "nothing");
+  EXPECT_EQ(m.error(), "m.onnx: node 'odd' (MatMul): input 'nothing' is not defined by any node before");
+  EXPECT_EQ(m.error(3), "m.onnx: not an ONNX model, or cut short");
+  m.proto.mutable_graph()->mutable_node(0)->set_op_type("Softmax");
+  m.proto.mutable_graph()->mutable_node(0)->mutable_input()->RemoveLast();
+  auto* axis = m.proto.mutable_graph()->mutable_node(0)->add_attribute();
+  axis->set_name("axis");
+  axis->set_type(onnx::AttributeProto::FLOAT);
+  EXPECT_EQ(m.error(), "m.onnx: node 'odd' (Softmax): attribute 'axis' is a number, expected an integer");
+  axis->set_type(onnx::AttributeProto::INT);
+  axis->set_i(2);
+  EXPECT_EQ(m.error(), "m.onnx: node 'odd' (Softmax): axis 2 is out of range for rank 2");
+}
+
+TEST(OnnxImport, LocalFunctionsAreInlined) {
+  TestModel m;
+  m.proto.add_opset_import()->set_domain("mine");
+  m.proto.add_opset_import()->set_version(17);  // the default set a second time
+  auto* f = m.proto.add_functions();
+  f->set_name("Twice");
+  f->set_domain("mine");
+  f->add_input("a");
+  f->add_output("b");
+  f->add_opset_import()->set_version(17);
+  auto* add = f->add_node();
+  add->set_op_type("Add");
+  add->add_input("a");
+  add->add_input("a");
+  add->add_output("b");
+  m.input("x", {"2"});
+  m.node("Twice", {"x"}, {"y"}, "call")->set_domain("mine");
+  m.output("y");
+  const Graph g = m.import();
+  EXPECT_EQ(g.node(g.outputs[0]).origin, "call/Add_0");
+}
+
+TEST(OnnxImport, ShapeArithmeticFolds) {
+  TestModel m;
+  m.input("x", {"n", "s", "6"});
+  m.node("Shape", {"x"}, {"shape"});
+  m.weight("zero", {})->add_int64_data(0);
+  m.proto.mutable_graph()->mutable_initializer(0)->set_data_type(7);
+  m.node("Gather", {"shape", "zero"}, {"n"});
+  auto* axes = m.weight("axes", {1});
+  axes->set_data_type(7);
+  axes->add_int64_data(0);
+  m.node("Unsqueeze", {"n", "axes"}, {"n1"});
+  auto* rest = m.weight("rest", {2});
+  rest->set_data_type(7);
+  rest->add_int64_data(-1);
+  rest->add_int64_data(3);
+  m.node("Concat", {"n1", "rest"}, {"to"})->add_attribute()->set_name("axis");
+  m.proto.mutable_graph()->mutable_node(3)->mutable_attribute(0)->set_type(onnx::AttributeProto::INT);
+  m.node("Reshape", {"x", "to"}, {"y"});
+  m.output("y");
+  const Graph g = m.import();
+  EXPECT_EQ(toText(g.type(g.outputs[0])), "f32[n x s * 2 x 3]");
+}
+
+TEST(TensorFile, NpyRoundTrip) {
+  const fs::path path = fs::path(testing::TempDir()) / "tektite_round_trip.npy";
+  const float data[] = {1, 2, 3, 4, 5, 6};
+  writeNpy(path.string(), DType::F32, {2, 3}, data);
+  EXPECT_EQ(fs::file_size(path) % 64, 24u);
+  const TensorAttribute t = readTensor(path.string());
+  EXPECT_EQ(toText(t.type), "f32[2x3]");
+  EXPECT_EQ(loadFloat(DType::F32, t.data->data, 5), 6);
+  fs::remove(path);
+}
+
+}  // namespace
+}  // namespace tektite
