@@ -25,6 +25,10 @@ std::string memoryType(DType t, int lanes) {
   return t == DType::BF16 ? vectorOf("i16", lanes) : registerType(t, lanes);
 }
 
+std::string memorySuffix(DType t, int lanes) {
+  const std::string element = isFloat(t) && t != DType::BF16 ? fmt::format("f{}", bits(t)) : memoryType(t);
+  return lanes ? fmt::format("v{}{}", lanes, element) : element;
+}
 Value integerValue(int64_t value, DType type) {
   Value v{std::to_string(value), type, 0, true, 0, value};
   if (type == DType::Bool) v.text = value ? "true" : "false";
@@ -41,7 +45,7 @@ std::string FunctionText::call(std::string_view hint, const std::string& result,
     line("call void @{}({})", function, arguments);
     return {};
   }
-  return set(hint, "call {}{} @{}({})", flags, result, function, arguments);
+  return set(hint, "call{} {} @{}({})", flags, result, function, arguments);
 }
 
 std::string FunctionText::allocate(std::string_view hint, const std::string& element, int64_t count, int64_t align) {

@@ -24,6 +24,7 @@ struct Value {
 std::string vectorOf(std::string_view element, int lanes);  ///< "<8 x float>"; 0 lanes: the element
 std::string registerType(DType, int lanes = 0);
 std::string memoryType(DType, int lanes = 0);               ///< what a load reads: bool is i8, bf16 is i16
+std::string memorySuffix(DType, int lanes);                 ///< of an intrinsic's name: "v8f32"
 inline std::string typeOf(const Value& v) { return registerType(v.type, v.lanes); }
 inline std::string typed(const Value& v) { return typeOf(v) + " " + v.text; }
 Value integerValue(int64_t, DType = DType::I64);
@@ -36,14 +37,14 @@ class FunctionText {
  public:
   explicit FunctionText(Declarations& declarations) : declarations_(declarations) {}
 
-  std::string fresh(std::string_view hint) { return fmt::format("{}_{}", hint, ++count_); }
+  std::string fresh(std::string_view hint) { return fmt::format("{}${}", hint, ++count_); }
   template <class... Args>
   void line(fmt::format_string<Args...> format, Args&&... args) {
     body_ += "  ";
     fmt::format_to(std::back_inserter(body_), format, std::forward<Args>(args)...);
     body_ += '\n';
   }
-  /// `%hint_12 = ...`; answers its name.
+  /// `%hint$12 = ...`; answers its name.
   template <class... Args>
   std::string set(std::string_view hint, fmt::format_string<Args...> format, Args&&... args) {
     std::string name = "%" + fresh(hint);

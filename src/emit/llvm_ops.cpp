@@ -67,7 +67,7 @@ Value Scalars::real(Op op, const std::vector<Value>& x) {
   const Value& a = x[0];
   const DType type = a.type;
   const auto arithmetic = [&](std::string_view instruction) {
-    return rounded(type, set(op, type, a.lanes, fmt::format("{} {}", instruction, flags()).substr(0), a, x[1]));
+    return rounded(type, set(op, type, a.lanes, std::string(instruction) + flags(), a, x[1]));
   };
   switch (op) {
     case Op::Lt: return compare("fcmp olt", a, x[1]);

@@ -13,10 +13,7 @@ int registerBits(DType t) { return t == DType::Bool ? 1 : bytes(t) * 8; }
 
 }  // namespace
 
-std::string Scalars::flags() const {
-  if (mode_ == FastMath::None) return "";
-  return mode_ == FastMath::Contract || exact_ ? "contract " : "reassoc arcp contract afn ";
-}
+std::string Scalars::flags() const { return mode_ == FastMath::None ? "" : " contract"; }
 
 Value Scalars::number(const Imm& i, DType t) { return isFloat(t) ? realValue(i.real, t) : integerValue(i.integer, t); }
 
@@ -111,7 +108,7 @@ Value Scalars::rounded(DType type, Value v) {
 Value Scalars::fromMemory(const std::string& text, DType type, int lanes) {
   const std::string from = memoryType(type, lanes), to = registerType(type, lanes);
   if (type == DType::Bool)
-    return {out_.set("is", "icmp ne {} {}, zeroinitializer", from, text).c_str(), type, lanes};
+    return {out_.set("is", "icmp ne {} {}, {}", from, text, lanes ? "zeroinitializer" : "0"), type, lanes};
   if (type == DType::F16) return {out_.set("as", "fpext {} {} to {}", from, text, to), type, lanes};
   if (type != DType::BF16) return {text, type, lanes};
   const std::string wide = vectorOf("i32", lanes);
@@ -130,12 +127,11 @@ std::string Scalars::toMemory(const Value& v) {
   return out_.set("half", "trunc {} {} to {}", typeOf(bits), high, to);
 }
 
-Value Scalars::apply(Op op, std::vector<Value> args, bool nonNegative, bool exact) {
+Value Scalars::apply(Op op, std::vector<Value> args, bool nonNegative) {
   int lanes = 0;
   for (const Value& v : args) lanes = std::max(lanes, v.lanes);
   if (op == Op::Select) return select(args[0], args[1], args[2]);
   for (Value& v : args) v = splat(v, lanes);
-  exact_ = exact;
   const Value& a = args[0];
   if (!isFloat(a.type) && op != Op::FromBits) return integer(op, args, nonNegative);
   if (op == Op::ToBits) {

@@ -13,8 +13,8 @@ class Scalars {
   Scalars(FunctionText& out, const Target& target, FastMath mode) : out_(out), target_(target), mode_(mode) {}
 
   Value number(const Imm&, DType);
-  /// `nonNegative`: both operands of a division are known not to be below 0. `exact`: no freedom but contraction.
-  Value apply(Op, std::vector<Value> args, bool nonNegative = false, bool exact = false);
+  /// `nonNegative`: both operands of a division are known not to be below 0.
+  Value apply(Op, std::vector<Value> args, bool nonNegative = false);
   Value cast(DType to, const Value&);
   Value select(const Value& condition, const Value& yes, const Value& no);
   Value splat(const Value&, int lanes);               ///< itself where it has lanes
@@ -48,7 +48,6 @@ class Scalars {
   FunctionText& out_;
   const Target& target_;
   FastMath mode_;
-  bool exact_ = false;
 };
 
 }  // namespace tektite::llvm_text

@@ -1,0 +1,179 @@
+#include <algorithm>
+
+#include "emit/llvm_body.h"
+#include "support/check.h"
+
+namespace tektite::llvm_text {
+
+std::vector<Expr> rowMajor(const std::vector<Expr>& shape) {
+  std::vector<Expr> strides(shape.size(), Expr(1));
+  for (size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
+  return strides;
+}
+
+uint64_t bitOf(const std::string& name) { return uint64_t{1} << (std::hash<std::string>()(name) % 64); }
+
+const Place& Body::placeOf(const std::string& name) const {
+  const auto it = places_.find(name);
+  TEKTITE_CHECK(it != places_.end(), "no buffer '{}'", name);
+  return it->second;
+}
+
+bool Body::inRange(const Place& place, const std::vector<Expr>& index) {
+  for (size_t i = 0; i < index.size(); i++) {
+    const Interval in = facts().bounds(index[i]);
+    if (in.low < 0 && !facts().proves(le(Expr(0), index[i]))) return false;
+    const auto extent = asInteger(place.shape[i]);
+    if (!(extent && in.high < *extent) && !facts().proves(lt(index[i], place.shape[i]))) return false;
+  }
+  return true;
+}
+
+Address Body::address(const Ref& ref) {
+  const Place& place = placeOf(ref.buffer);
+  TEKTITE_CHECK(ref.index.size() == place.shape.size(), "{} has rank {}, found {} indices", ref.buffer, place.shape.size(), ref.index.size());
+  Address out{&place, {}};
+  Expr flat = 0;
+  for (size_t i = 0; i < ref.index.size(); i++) flat = flat + ref.index[i] * place.strides[i];
+  if (place.perLane) flat = flat * Expr(place.perLane) + var(laneVariable_);
+  Linear rest{{}, 0};
+  const Linear sum = linearOf(flat);
+  uint64_t multiples = static_cast<uint64_t>(sum.constant);
+  bool even = true;
+  for (const auto& [term, by] : sum.terms) {
+    const Var* v = term.as<Var>();
+    if (lanes_ && v && v->name == laneVariable_) {
+      out.lane = by;
+      continue;
+    }
+    even &= !varies(term);
+    multiples |= static_cast<uint64_t>(by);
+    rest.terms.push_back({term, by});
+  }
+  out.inRange = !mask_ || inRange(place, ref.index);
+  if (!even) {
+    out.offsets = flat;
+    out.lane = 0;
+    return out;
+  }
+  out.constant = sum.constant;
+  if (!rest.terms.empty()) out.base = toExpr(rest);
+  out.unit = multiples ? static_cast<int64_t>(multiples & -multiples) : 1 << 12;
+  return out;
+}
+
+std::string Body::pointer(const Address& a, int64_t extra) {
+  std::string at = a.place->pointer;
+  if (a.base) {
+    const Hash key = Hasher().add(std::string_view("pointer")).add(std::string_view(at)).add(a.base.hash()).finish();
+    if (const Value* known = memo_.find(key)) {
+      at = known->text;
+    } else {
+      const Value offset = emit(a.base);
+      at = out_.set("at", "getelementptr {}, ptr {}, i64 {}", memoryType(a.place->type), at, offset.text);
+      memo_.add(key, {at, DType::I64}, readsOf(a.base));
+    }
+  }
+  if (a.constant + extra == 0) return at;
+  return out_.set("at", "getelementptr i8, ptr {}, i64 {}", at, (a.constant + extra) * bytes(a.place->type));
+}
+
+int64_t Body::alignOf(const Address& a, int64_t extra) const {
+  int64_t unit = a.unit;
+  if (extra) unit = std::min(unit, extra & -extra);
+  return std::max<int64_t>(bytes(a.place->type), std::min(a.place->align, unit * bytes(a.place->type)));
+}
+
+std::string Body::someLane() {
+  return out_.call("some", "i1", fmt::format("llvm.vector.reduce.or.v{}i1", lanes_), typed(mask_), typeOf(mask_));
+}
+
+Value Body::loadFrom(const Address& a) {
+  if (!lanes_ || !a.varies()) return a.inRange || someOn_ || a.place->own ? loadScalar(a) : loadGuarded(a);
+  if (a.offsets) return gather(a);
+  return a.lane == 1 ? loadVector(a) : loadStrided(a);
+}
+
+Value Body::loadScalar(const Address& a) {
+  const DType type = a.place->type;
+  return scalars_.fromMemory(out_.set(a.place->name, "load {}, ptr {}, align {}", memoryType(type), pointer(a), alignOf(a)), type, 0);
+}
+
+/// The same for all lanes, where perhaps none is on: read only if one is.
+Value Body::loadGuarded(const Address& a) {
+  const std::string before = out_.fresh("ask"), read = out_.fresh("read"), done = out_.fresh("known");
+  const std::string at = pointer(a), some = someLane();
+  out_.jump(before);
+  out_.start(before);
+  out_.branch(some, read, done);
+  out_.start(read);
+  const std::string type = memoryType(a.place->type);
+  const std::string value = out_.set(a.place->name, "load {}, ptr {}, align {}", type, at, alignOf(a));
+  out_.jump(done);
+  out_.start(done);
+  const std::string both = out_.set(a.place->name, "phi {} [ {}, %{} ], [ zeroinitializer, %{} ]", type, value, read, before);
+  return scalars_.fromMemory(both, a.place->type, 0);
+}
+
+Value Body::loadVector(const Address& a) {
+  const DType type = a.place->type;
+  const std::string vector = memoryType(type, lanes_), at = pointer(a);
+  if (a.inRange)
+    return scalars_.fromMemory(out_.set(a.place->name, "load {}, ptr {}, align {}", vector, at, alignOf(a)), type, lanes_);
+  const std::string text =
+      out_.call(a.place->name, vector, fmt::format("llvm.masked.load.{}.p0", memorySuffix(type, lanes_)),
+                fmt::format("ptr {}, i32 {}, {}, {} zeroinitializer", at, alignOf(a), typed(mask_), vector),
+                fmt::format("ptr, i32, {}, {}", typeOf(mask_), vector));
+  return scalars_.fromMemory(text, type, lanes_);
+}
+
+/// A constant stride other than 1. Every second element, and backwards: whole vectors and a shuffle. Else lane by lane.
+Value Body::loadStrided(const Address& a) {
+  if (!a.inRange) return gather(a);
+  const DType type = a.place->type;
+  const std::string vector = memoryType(type, lanes_);
+  const auto read = [&](int64_t from) {
+    return out_.set(a.place->name, "load {}, ptr {}, align {}", vector, pointer(a, from), alignOf(a, from));
+  };
+  if (a.lane != 2 && a.lane != -1) return gather(a);
+  std::string which;
+  for (int i = 0; i < lanes_; i++)
+    which += fmt::format("{}i32 {}", i ? ", " : "", a.lane == -1 ? lanes_ - 1 - i : 2 * i < lanes_ ? 2 * i : 2 * i + 1);
+  const std::string first = read(a.lane == 2 ? 0 : 1 - lanes_), second = a.lane == 2 ? read(lanes_ - 1) : "poison";
+  const std::string picked =
+      out_.set(a.place->name, "shufflevector {0} {1}, {0} {2}, <{3} x i32> <{4}>", vector, first, second, lanes_, which);
+  return scalars_.fromMemory(picked, type, lanes_);
+}
+
+std::string Body::pointers(const Address& a) {
+  const std::string element = memoryType(a.place->type);
+  if (a.offsets) {
+    const Value offsets = scalars_.splat(emit(a.offsets), lanes_);
+    return out_.set("at", "getelementptr {}, ptr {}, {}", element, a.place->pointer, typed(offsets));
+  }
+  return out_.set("at", "getelementptr {}, ptr {}, {}", element, pointer(a), typed(scalars_.laneNumbers(lanes_, DType::I64, a.lane)));
+}
+
+Value Body::gather(const Address& a) {
+  const DType type = a.place->type;
+  const std::string vector = memoryType(type, lanes_), scalar = memoryType(type);
+  if (a.inRange) {
+    const Value offsets = a.offsets ? emit(a.offsets) : Value{};
+    std::string out = "poison";
+    for (int i = 0; i < lanes_; i++) {
+      const std::string at = a.offsets ? out_.set("at", "getelementptr {}, ptr {}, i64 {}", scalar, a.place->pointer, scalars_.lane(offsets, i).text)
+                                       : pointer(a, i * a.lane);
+      const std::string one = out_.set(a.place->name, "load {}, ptr {}, align {}", scalar, at, bytes(type));
+      out = out_.set(a.place->name, "insertelement {} {}, {} {}, i64 {}", vector, out, scalar, one, i);
+    }
+    return scalars_.fromMemory(out, type, lanes_);
+  }
+  const std::string at = pointers(a);
+  const std::string text = out_.call(
+      a.place->name, vector, fmt::format("llvm.masked.gather.{}.v{}p0", memorySuffix(type, lanes_), lanes_),
+      fmt::format("<{} x ptr> {}, i32 {}, {}, {} zeroinitializer", lanes_, at, bytes(type), typed(mask_), vector),
+      fmt::format("<{} x ptr>, i32, {}, {}", lanes_, typeOf(mask_), vector));
+  return scalars_.fromMemory(text, type, lanes_);
+}
+
+}  // namespace tektite::llvm_text

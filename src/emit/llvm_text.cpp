@@ -1,0 +1,352 @@
+#include "emit/llvm_text.h"
+
+#include <algorithm>
+#include <set>
+
+#include "emit/llvm_body.h"
+#include "ops/math/math.h"
+#include "support/check.h"
+#include "support/overloaded.h"
+
+namespace tektite {
+namespace llvm_text {
+namespace {
+
+/// A list of tiles: nested parallel loops, or none for what one thread does alone.
+struct Grid {
+  std::vector<const For*> loops;
+  Block body;
+};
+
+Grid gridOf(const For& outermost) {
+  Grid g{{&outermost}, {}};
+  const For* f = &outermost;
+  while (f->body.size() == 1) {
+    const For* inner = f->body[0].as<For>();
+    if (!inner || inner->mode != LoopMode::Parallel) break;
+    const auto names = freeVars(inner->extent);
+    const bool depends = std::any_of(g.loops.begin(), g.loops.end(), [&](const For* l) { return std::find(names.begin(), names.end(), l->var) != names.end(); });
+    if (depends) break;
+    g.loops.push_back(f = inner);
+  }
+  g.body = f->body;
+  return g;
+}
+
+bool hasGrid(const Block& block) {
+  return std::any_of(block.begin(), block.end(), [](const Stmt& s) {
+    if (const For* f = s.as<For>()) return f->mode == LoopMode::Parallel || hasGrid(f->body);
+    if (const If* i = s.as<If>()) return hasGrid(i->body);
+    if (const BlockStmt* b = s.as<BlockStmt>()) return hasGrid(b->body);
+    const Sync* y = s.as<Sync>();
+    return y && y->kind == Sync::Grid;
+  });
+}
+
+const Sync* lastIn(const Block& body) {
+  for (const Stmt& s : body)
+    if (const Sync* y = s.as<Sync>(); y && y->kind == Sync::Last) return y;
+  return nullptr;
+}
+
+void collectMains(const Block& block, std::vector<const Buffer*>& out) {
+  for (const Stmt& s : block) {
+    if (const Alloc* a = s.as<Alloc>(); a && a->buffer.space == "main") out.push_back(&a->buffer);
+    if (const For* f = s.as<For>()) collectMains(f->body, out);
+    if (const If* i = s.as<If>()) collectMains(i->body, out);
+    if (const BlockStmt* b = s.as<BlockStmt>()) collectMains(b->body, out);
+  }
+}
+
+/// The block with every function expanded into arithmetic.
+Block expanded(const Block& block, bool fast) {
+  Block out;
+  for (const Stmt& s : block) {
+    Stmt t = s;
+    std::visit(overloaded{[&](BlockStmt& b) { b.body = expanded(b.body, fast); }, [&](For& f) { f.body = expanded(f.body, fast); },
+                          [&](If& i) {
+                            i.condition = expandMath(i.condition, fast);
+                            i.body = expanded(i.body, fast);
+                          },
+                          [](Alloc&) {},
+                          [&](Store& y) {
+                            for (Expr& e : y.values) e = expandMath(e, fast);
+                          },
+                          [](Copy&) {}, [](Sync&) {}, [](Intrin&) {}},
+               t.kind);
+    out.push_back(std::move(t));
+  }
+  return out;
+}
+
+/// Writes one kernel: a function for each grid, and the entry that deals the tiles to them.
+class KernelWriter {
+ public:
+  KernelWriter(const KernelModule& module, const Kernel& kernel, const Target& target, FastMath mode)
+      : module_(module), kernel_(kernel), target_(target), mode_(mode), body_(expanded(kernel.body, mode == FastMath::Fast)),
+        entry_(declarations_), driver_(entry_, module, target, mode) {}
+
+  Artifact write();
+
+ private:
+  struct Slot {
+    const Buffer* buffer;
+    bool isInput, isMain;
+  };
+  void bindEntry();
+  void walk(const Block&);
+  void list(const std::vector<Grid>&);
+  Value tilesOf(const Grid&);
+  std::string gridFunction(const Grid&);
+  void tile(Body&, FunctionText&, const Grid&, const std::string& begin, const std::string& end);
+  std::string parameters(bool shared) const;
+  std::string arguments() const;
+  Place placeOf(const Slot&) const;
+  void barrier();
+
+  const KernelModule& module_;
+  const Kernel& kernel_;
+  const Target& target_;
+  const FastMath mode_;
+  const Block body_;
+  Declarations declarations_;
+  FunctionText entry_;
+  Body driver_;
+  std::vector<Slot> slots_;
+  std::vector<std::pair<std::string, Interval>> outer_;   ///< loop variables around the grids, outermost first
+  std::string functions_;
+  int grids_ = 0;
+  KernelNeeds needs_;
+  std::optional<int64_t> tilesSince_ = 0;                 ///< of the list being written
+};
+
+Place KernelWriter::placeOf(const Slot& s) const {
+  const Buffer& b = *s.buffer;
+  Place p{b.name, b.type, b.shape, b.strides.empty() ? rowMajor(b.shape) : b.strides, "%" + b.name};
+  p.align = std::max<int64_t>(b.align, s.isMain ? 64 : bytes(b.type));
+  p.bit = bitOf(b.alias.empty() ? b.name : "alias " + b.alias);
+  return p;
+}
+
+/// `shared`: other threads write partial results that the last tile reads, so main buffers promise nothing.
+std::string KernelWriter::parameters(bool shared) const {
+  std::string out;
+  for (const Slot& s : slots_) {
+    const Place p = placeOf(s);
+    out += "ptr ";
+    if (s.buffer->alias.empty() && !(shared && s.isMain)) out += s.isInput ? "noalias readonly " : "noalias ";
+    int64_t size = bytes(p.type);
+    for (size_t i = 0; i < p.shape.size() && size > 0; i++) {
+      const auto extent = asInteger(p.shape[i]);
+      size = extent && s.buffer->strides.empty() ? size * *extent : 0;
+    }
+    if (size > 0) out += fmt::format("dereferenceable({}) ", size);
+    out += fmt::format("align {} {}, ", p.align, p.pointer);
+  }
+  for (const Dim& d : kernel_.dims) out += fmt::format("i64 %{}, ", d.name);
+  for (const auto& [name, range] : outer_) out += fmt::format("i64 %{}, ", name);
+  return out + "ptr noalias align 64 %.scratch, ptr %.counters, i64 %.begin, i64 %.end";
+}
+
+std::string KernelWriter::arguments() const {
+  std::string out;
+  for (const Slot& s : slots_) out += fmt::format("ptr %{}, ", s.buffer->name);
+  for (const Dim& d : kernel_.dims) out += fmt::format("i64 %{}, ", d.name);
+  return out;
+}
+
+Value KernelWriter::tilesOf(const Grid& g) {
+  Expr n = 1;
+  for (const For* f : g.loops) n = n * max(f->extent, Expr(0));
+  const Expr now = driver_.now(n);
+  const auto known = asInteger(now);
+  tilesSince_ = known && tilesSince_ ? std::optional(*tilesSince_ + *known) : std::nullopt;
+  return driver_.emit(now);
+}
+
+std::string attributes(const Target& target) {
+  if (!target.triple.starts_with("x86_64")) return "nounwind";
+  const int bits = target.vectorBytes * 8;
+  return fmt::format("nounwind \"prefer-vector-width\"=\"{0}\" \"min-legal-vector-width\"=\"{0}\"", bits);
+}
+
+std::string KernelWriter::gridFunction(const Grid& g) {
+  const std::string name = fmt::format("{}.tiles{}", kernel_.name, ++grids_);
+  FunctionText text(declarations_);
+  Body body(text, module_, target_, mode_);
+  for (const Dim& d : kernel_.dims) body.bind(d.name, {"%" + d.name, DType::I64}, {d.low, d.high});
+  for (const auto& [variable, range] : outer_) body.bind(variable, {"%" + variable, DType::I64}, range);
+  for (const Slot& s : slots_) body.add(placeOf(s));
+  const std::string loop = text.fresh("tile"), next = text.fresh("tile.next"), done = text.fresh("tile.end");
+  const std::string before = text.fresh("tiles");
+  text.branch(text.set("any", "icmp slt i64 %.begin, %.end"), before, done);
+  text.start(before);
+  // extents are the same for all tiles
+  std::vector<Value> extents;
+  for (const For* f : g.loops) extents.push_back(body.emit(f->extent));
+  text.jump(loop);
+  text.start(loop);
+  const std::string tile = text.set("tile", "phi i64 [ %.begin, %{} ], [ %.tile.after, %{} ]", before, next);
+  std::string rest = tile;
+  Expr counter = 0;
+  for (size_t i = g.loops.size(); i-- > 0;) {
+    const For& f = *g.loops[i];
+    const int64_t high = body.highest(f.extent);
+    if (isConstant(f.extent, 1)) {
+      body.constant(f.var, 0);
+      continue;
+    }
+    std::string at = rest;
+    if (i > 0) {
+      at = text.set(f.var, "urem i64 {}, {}", rest, extents[i].text);
+      rest = text.set("rest", "udiv i64 {}, {}", rest, extents[i].text);
+    }
+    body.bind(f.var, {at, DType::I64}, {0, std::max<int64_t>(0, high - 1)});
+  }
+  const bool meets = lastIn(g.body);
+  if (meets) {
+    int64_t rows = 1;
+    for (size_t i = 0; i + 1 < g.loops.size(); i++) {
+      counter = counter * g.loops[i]->extent + body.now(var(g.loops[i]->var));
+      rows *= std::max<int64_t>(1, body.highest(g.loops[i]->extent));
+    }
+    body.setLast({g.loops.back()->extent, counter + Expr(needs_.counters), next});
+    needs_.counters += rows;
+  }
+  body.block(g.body);
+  text.jump(next);
+  text.start(next);
+  text.line("%.tile.after = add nuw nsw i64 {}, 1", tile);
+  text.branch(text.set("more", "icmp slt i64 %.tile.after, %.end"), loop, done);
+  text.start(done);
+  body.fence();
+  text.line("ret void");
+  needs_.scratchBytes = std::max(needs_.scratchBytes, body.scratchPeak());
+  functions_ += text.text(fmt::format("define internal void @{}({}) {}", name, parameters(meets), attributes(target_))) + "\n";
+  return name;
+}
+
+/// Grids that stand together are one list: each thread takes a contiguous run of it.
+void KernelWriter::list(const std::vector<Grid>& grids) {
+  std::vector<Value> sizes;
+  std::string total = "0";
+  for (const Grid& g : grids) {
+    sizes.push_back(tilesOf(g));
+    total = total == "0" ? sizes.back().text : entry_.set("tiles", "add nsw i64 {}, {}", total, sizes.back().text);
+  }
+  const auto bound = [&](const std::string& thread) {
+    return entry_.set("run", "sdiv i64 {}, %.threads", entry_.set("run", "mul nsw i64 {}, {}", thread, total));
+  };
+  const std::string low = bound("%.thread"), high = bound(entry_.set("thread", "add nsw i64 %.thread, 1"));
+  const auto clamp = [&](const std::string& at, const std::string& before, const std::string& size) {
+    const std::string off = before == "0" ? at : entry_.set("from", "sub nsw i64 {}, {}", at, before);
+    const std::string up = entry_.call("from", "i64", "llvm.smax.i64", fmt::format("i64 {}, i64 0", off), "i64, i64");
+    return entry_.call("from", "i64", "llvm.smin.i64", fmt::format("i64 {}, i64 {}", up, size), "i64, i64");
+  };
+  std::string before = "0";
+  for (size_t i = 0; i < grids.size(); i++) {
+    const std::string name = gridFunction(grids[i]);
+    const std::string begin = grids.size() == 1 ? low : clamp(low, before, sizes[i].text);
+    const std::string end = grids.size() == 1 ? high : clamp(high, before, sizes[i].text);
+    std::string outer;
+    for (const auto& [variable, range] : outer_) outer += fmt::format("i64 {}, ", driver_.emit(driver_.now(var(variable))).text);
+    entry_.line("call void @{}({}{}ptr %.scratch, ptr %.counters, i64 {}, i64 {})", name, arguments(), outer, begin, end);
+    if (i + 1 < grids.size()) before = before == "0" ? sizes[i].text : entry_.set("before", "add nsw i64 {}, {}", before, sizes[i].text);
+  }
+}
+
+void KernelWriter::barrier() {
+  needs_.tiles = needs_.tiles < 0 || !tilesSince_ ? -1 : std::max(needs_.tiles, *tilesSince_);
+  tilesSince_ = 0;
+}
+
+void KernelWriter::walk(const Block& block) {
+  std::vector<Grid> grids;
+  const auto flush = [&] {
+    if (!grids.empty()) list(grids);
+    grids.clear();
+  };
+  for (const Stmt& s : block) {
+    if (const Alloc* a = s.as<Alloc>(); a && a->buffer.space == "main") continue;
+    const For* f = s.as<For>();
+    const If* i = s.as<If>();
+    if (f && f->mode == LoopMode::Parallel) {
+      if (!s.comment.empty()) entry_.comment(s.comment);
+      grids.push_back(gridOf(*f));
+    } else if (!hasGrid({s})) {  // what one thread does alone
+      if (grids.empty() || !grids.back().loops.empty()) grids.push_back({});
+      grids.back().body.push_back(s);
+    } else {
+      flush();
+      if (f) {
+        outer_.push_back({f->var, {0, std::max<int64_t>(0, driver_.highest(f->extent) - 1)}});
+        driver_.loop(f->var, driver_.now(f->extent), 0, [&] { walk(f->body); });
+        outer_.pop_back();
+      } else if (i) {
+        driver_.branch(driver_.now(i->condition), [&] { walk(i->body); });
+      } else if (const BlockStmt* b = s.as<BlockStmt>()) {
+        walk(b->body);
+      } else {
+        entry_.line("call void %.barrier(ptr %.team)");
+        barrier();
+      }
+    }
+  }
+  flush();
+}
+
+void KernelWriter::bindEntry() {
+  std::vector<const Buffer*> mains;
+  collectMains(body_, mains);
+  for (const Param& p : kernel_.params) slots_.push_back({&p.buffer, p.mode == Param::In, false});
+  for (const Buffer* b : mains) slots_.push_back({b, false, true});
+  int64_t at = 0;
+  const auto pointer = [&](const std::string& name) {
+    const std::string from = entry_.set("slot", "getelementptr ptr, ptr %.buffers, i64 {}", at++);
+    entry_.line("%{} = load ptr, ptr {}, align 8", name, from);
+  };
+  for (const Slot& s : slots_) pointer(s.buffer->name);
+  const bool counts = toText(kernel_).find("sync last") != std::string::npos;
+  if (counts) pointer(".counters");
+  for (size_t i = 0; i < kernel_.dims.size(); i++) {
+    const Dim& d = kernel_.dims[i];
+    entry_.line("%{} = load i64, ptr {}, align 8", d.name, entry_.set("slot", "getelementptr i64, ptr %.dims, i64 {}", i));
+    driver_.bind(d.name, {"%" + d.name, DType::I64}, {d.low, d.high});
+  }
+  for (const Slot& s : slots_) driver_.add(placeOf(s));
+  for (const Buffer* b : mains) {
+    int64_t size = bytes(b->type);
+    for (const Expr& e : b->shape) size *= std::max<int64_t>(0, driver_.highest(e));
+    needs_.mainAllocs.push_back(size);
+  }
+  if (!counts) entry_.line("%.counters = getelementptr i8, ptr %.buffers, i64 0");
+}
+
+Artifact KernelWriter::write() {
+  bindEntry();
+  walk(body_);
+  barrier();
+  entry_.line("ret void");
+  const std::string header = fmt::format(
+      "define void @{}(ptr %.buffers, ptr %.dims, ptr %.scratch, i64 %.thread, i64 %.threads, ptr %.barrier, ptr %.team) {}", kernel_.name,
+      attributes(target_));
+  std::string text;
+  for (std::string_view c = kernel_.comment; !c.empty();) {
+    const size_t end = c.find('\n');
+    text += fmt::format("; {}\n", c.substr(0, end));
+    c = end == std::string_view::npos ? "" : c.substr(end + 1);
+  }
+  text += functions_ + entry_.text(header) + "\n";
+  for (const std::string& d : declarations_) text += d + "\n";
+  text += "!0 = !{i32 1}\n";
+  return {kernel_.name, text, needs_};
+}
+
+}  // namespace
+}  // namespace llvm_text
+
+Artifact emitLlvm(const KernelModule& module, const Kernel& kernel, const Target& target, FastMath mode) {
+  return llvm_text::KernelWriter(module, kernel, target, mode).write();
+}
+
+}  // namespace tektite
