@@ -1,10 +1,9 @@
 #pragma once
 #include "fusion/ledger.h"
 #include "fusion/plan.h"
+#include "ir/numerics.h"
 
 namespace tektite {
-
-enum class Numerics : uint8_t { Strict, Ordered, Fast };
 
 struct FusionOptions {
   bool unfused = false;          ///< one kernel a node of the input model: only nodes of one origin share a group, views stay index maps

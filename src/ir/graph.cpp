@@ -152,14 +152,16 @@ void hashKind(Hasher& h, const NodeKind& kind) {
              kind);
 }
 
+void hashNode(Hasher& h, const Node& n) {
+  hashKind(h, n.kind);
+  h.add(static_cast<int>(n.operands.size())).add(static_cast<int>(n.results.size()));
+  for (Value v : n.operands) h.add(v.node).add(v.result);
+  for (const TensorType& t : n.results) hashType(h, t);
+}
+
 Hash hashGraph(const Graph& g, bool outermost) {
   Hasher h;
-  for (const Node& n : g.nodes) {
-    hashKind(h, n.kind);
-    h.add(static_cast<int>(n.operands.size())).add(static_cast<int>(n.results.size()));
-    for (Value v : n.operands) h.add(v.node).add(v.result);
-    for (const TensorType& t : n.results) hashType(h, t);
-  }
+  for (const Node& n : g.nodes) hashNode(h, n);
   for (Value v : g.outputs) h.add(v.node).add(v.result);
   if (outermost)
     for (const auto& [name, range] : g.dims) h.add(name).add(range.low).add(range.high);
@@ -169,6 +171,11 @@ Hash hashGraph(const Graph& g, bool outermost) {
 }  // namespace
 
 Hash Graph::hash() const { return hashGraph(*this, true); }
+Hash hashOf(const Node& n) {
+  Hasher h;
+  hashNode(h, n);
+  return h.finish();
+}
 
 // ---- helpers
 

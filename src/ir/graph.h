@@ -132,6 +132,8 @@ void verify(const Graph&);
 Graph bindDims(const Graph&, const std::map<std::string, int64_t>& values);
 /// For each node, the users of its results, ascending.
 std::vector<std::vector<int>> usersOf(const Graph&);
+/// Structural: kind, operands, result types; not name and origin. Nodes of one graph with equal hashes compute the same.
+Hash hashOf(const Node&);
 /// The node with every expression of its own (shapes, bodies, indices, guards; not those of nested graphs) mapped.
 Node mapExprs(const Node&, const std::function<Expr(const Expr&)>&);
 /// The graphs inside a node: branches, loop, scan and group bodies. And the node with them replaced, in the same order.

@@ -18,10 +18,17 @@ struct LoweredKernel {
   KernelModule module;                     ///< one kernel and the combines it declares
   std::vector<std::string> arguments;      ///< for each parameter: the plan's buffer, or the packed constant of that name
   std::vector<PackedConstant> packed;
+  /// (output, input) buffers of the plan that may be the same memory: every element is read before or when it is written.
+  std::vector<std::pair<std::string, std::string>> inPlace;
   const Kernel& kernel() const { return module.kernels[0]; }
 };
 
-/// Loops from a plan. Without a schedule: naive loops, right and slow. With one: tiled, vectorised, packed.
-LoweredKernel lower(const GroupPlan&, const Schedule*, const Target&, const std::string& kernelName);
+/// The plan as lowering sees it: scratch layouts chosen, a reduction across tiles split into partials and their combination, axes that are
+/// one in memory merged, long dependence chains cut.
+GroupPlan prepare(const GroupPlan&, const Target&);
+/// Loops from a prepared plan and its schedule.
+LoweredKernel lower(const GroupPlan& prepared, const Schedule&, const Target&, const std::string& kernelName);
+/// prepare, chooseSchedule (or naiveSchedule), lower.
+LoweredKernel lowerGroup(const GroupPlan&, const Target&, const std::string& kernelName, bool scheduled = true);
 
 }  // namespace tektite

@@ -8,21 +8,26 @@ namespace tektite {
 
 /// How one stage's nest is laid out. Axes are indices into Stage::axes; -1: none.
 struct StageSchedule {
-  int vectorAxis = -1;           ///< lanes run over this axis (space or reduce)
+  int vectorAxis = -1;              ///< lanes run over this axis (space or reduce)
   int lanes = 1;
-  int vectors = 1;               ///< vectors side by side along vectorAxis in one register tile
-  int unrollAxis = -1;           ///< register tile's other axis (a space axis)
+  int vectors = 1;                  ///< vectors side by side along vectorAxis in one register tile
+  int unrollAxis = -1;              ///< the register tile's other axis (a space axis)
   int unroll = 1;
-  std::vector<int> order;        ///< loop order of the outer loops, outermost first: every axis once (tile-level loops)
-  std::vector<std::string> packed;  ///< loads of these buffers go through panels [vectorAxis / (lanes * vectors)][reduce...][lanes * vectors]
-  bool stream = false;           ///< final stores past the caches
+  std::vector<int> order;           ///< every axis once, outermost first: space axes, then reduce axes
+  std::vector<std::string> packed;  ///< buffers whose loads go through panels [vectorAxis / W][reduce axes][W], W = lanes * vectors
+  bool stream = false;              ///< stores of outputs past the caches
+  int64_t panel() const { return int64_t{lanes} * vectors; }
 };
 
 struct Schedule {
   std::vector<std::vector<StageSchedule>> lists;  ///< for each tile list, for each stage
 };
 
-Schedule chooseSchedule(const GroupPlan&, const Target&);
-std::string toText(const Schedule&);
+/// The default schedule from the target's numbers. `plan` must be what lowering sees (`prepare` in lower/lower.h).
+Schedule chooseSchedule(const GroupPlan& plan, const Target&);
+StageSchedule chooseStage(const GroupPlan&, const TileList&, const Stage&, const Target&);
+/// No vectors, no tiles: right and slow.
+Schedule naiveSchedule(const GroupPlan& plan);
+std::string toText(const GroupPlan&, const Schedule&);
 
 }  // namespace tektite

@@ -85,7 +85,7 @@ void forEachPoint(const Ranges& r, F&& f) {
 }
 
 TEST(Facts, SimplifiedExpressionsHaveTheSameValuesWithinTheirBounds) {
-  for (unsigned seed = 0; seed < 1500; ++seed) {
+  for (unsigned seed = 0; seed < 600; ++seed) {
     RandomExpr r{std::mt19937(seed)};
     const Expr e = seed % 3 ? r.index(4) : r.condition(4);
     const Expr s = simplify(e, small);
@@ -102,7 +102,7 @@ TEST(Facts, SimplifiedExpressionsHaveTheSameValuesWithinTheirBounds) {
 
 TEST(Facts, WhatIsProvenUnderAssumptionsHolds) {
   int proven = 0;
-  for (unsigned seed = 0; seed < 1500; ++seed) {
+  for (unsigned seed = 0; seed < 600; ++seed) {
     RandomExpr r{std::mt19937(seed + 77777)};
     const std::vector<Expr> facts = {r.condition(1), r.condition(2)};
     const Expr e = r.condition(2), x = r.index(3);
@@ -117,7 +117,7 @@ TEST(Facts, WhatIsProvenUnderAssumptionsHolds) {
     ASSERT_TRUE(right) << "seed " << seed << ": " << toText(facts[0]) << " and " << toText(facts[1]) << " give " << toText(e) << "; "
                        << toText(x) << " -> " << toText(s);
   }
-  EXPECT_GT(proven, 100);
+  EXPECT_GT(proven, 50);
 }
 
 Expr parse(std::string_view text, DType type = DType::I64) {

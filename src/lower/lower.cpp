@@ -1,0 +1,170 @@
+#include "lower/lower.h"
+
+#include <algorithm>
+#include <set>
+
+#include "lower/nest.h"
+#include "lower/pack.h"
+#include "schedule/layout.h"
+#include "support/check.h"
+
+namespace tektite {
+namespace {
+
+std::vector<Expr> exprs(const std::vector<int64_t>& values) { return {values.begin(), values.end()}; }
+
+/// The declaration of a parameter: strides where the layout isn't row-major.
+Buffer declare(const PlanBuffer& b) {
+  Buffer out;
+  out.name = b.name;
+  out.type = b.type.dtype;
+  out.shape = exprs(b.type.extents());
+  if (!b.order.empty() && !std::is_sorted(b.order.begin(), b.order.end())) out.strides = exprs(memoryStrides(b));
+  return out;
+}
+
+/// A scratch buffer is dense, in its own order.
+Buffer allocate(const PlanBuffer& b) {
+  Buffer out;
+  out.name = b.name;
+  out.type = b.type.dtype;
+  out.space = b.space.empty() ? "l2" : b.space;
+  const auto shape = memoryShape(b);
+  for (size_t i = 0; i < shape.size(); i++) out.shape.emplace_back(shape[b.order.empty() ? i : static_cast<size_t>(b.order[i])]);
+  return out;
+}
+
+/// Adds a declaration of the combine to the module where it needs one.
+void declareCombine(KernelModule& module, const Combine& c) {
+  if (!isBuiltinCombine(c.name) && !module.combine(c.name)) module.combines.push_back(c);
+}
+
+class ListLowering {
+ public:
+  ListLowering(const GroupPlan& plan, const TileList& list, const std::vector<StageSchedule>& schedule, const KernelBuffers& buffers,
+               const std::vector<const PlanBuffer*>& scratch)
+      : list_(list), schedule_(schedule), buffers_(buffers), scratch_(scratch) {
+    (void)plan;
+    for (const TileAxis& t : list.tiles) ranges_[t.var] = {0, std::max<int64_t>(t.count() - 1, 0)};
+  }
+
+  Block run() {
+    const bool grid = !list_.tiles.empty() && list_.tiles[0].grid;
+    Block body = inside(0);
+    if (grid) return body;
+    Block out;  // no axis to run in parallel: one tile
+    out.push_back({For{"t", Expr(1), LoopMode::Parallel, std::move(body)}, ""});
+    return out;
+  }
+
+ private:
+  /// What runs inside the first `depth` tile loops, the further loops in it.
+  Block inside(int depth) {
+    Block out;
+    if (depth > 0 || list_.tiles.empty() || !list_.tiles[0].grid)
+      for (const PlanBuffer* b : scratch_)
+        if (b->depth == depth && b->space != "main") out.push_back({Alloc{allocate(*b)}, ""});
+    const int deepest = static_cast<int>(list_.tiles.size());
+    for (size_t k = 0; k < list_.stages.size(); k++) {
+      if (list_.stages[k].depth != depth) continue;
+      Block nest = lowerStage(list_.stages[k], schedule_[k], buffers_, list_, ranges_);
+      if (!nest.empty()) nest.front().comment = list_.stages[k].comment;
+      for (Stmt& s : nest) out.push_back(std::move(s));
+      if (static_cast<int>(k) == list_.sync) out.push_back({Sync{Sync::Last, list_.tiles.back().var, 0}, ""});
+    }
+    if (depth < deepest) {
+      const TileAxis& t = list_.tiles[depth];
+      out.push_back({For{t.var, Expr(t.count()), t.grid ? LoopMode::Parallel : LoopMode::Serial, inside(depth + 1)}, ""});
+    }
+    return out;
+  }
+
+  const TileList& list_;
+  const std::vector<StageSchedule>& schedule_;
+  const KernelBuffers& buffers_;
+  const std::vector<const PlanBuffer*>& scratch_;
+  Ranges ranges_;
+};
+
+/// Names of buffers that a list's stages touch.
+std::set<std::string> touched(const TileList& list) {
+  std::set<std::string> out;
+  const auto loads = [&](const Expr& e) {
+    if (!e) return;
+    for (const Expr& l : loadsOf(e)) out.insert(l.as<Load>()->buffer);
+  };
+  for (const Stage& s : list.stages) {
+    for (const auto* stores : {&s.inner, &s.outer})
+      for (const StageStore& t : *stores) {
+        out.insert(t.buffer);
+        loads(t.value);
+        loads(t.guard);
+        for (const Expr& e : t.index) loads(e);
+      }
+    for (const Accumulator& a : s.accumulators)
+      for (const Expr& e : a.values) loads(e);
+  }
+  return out;
+}
+
+/// May an output take an input's memory? Where one stage alone runs, reads that input only at the element it writes, and once.
+std::vector<std::pair<std::string, std::string>> inPlacePairs(const GroupPlan& plan, const Schedule& schedule) {
+  std::vector<std::pair<std::string, std::string>> out;
+  if (plan.lists.size() != 1 || plan.lists[0].stages.size() != 1) return out;
+  const Stage& s = plan.lists[0].stages[0];
+  if (!s.accumulators.empty() || s.inner.size() + s.outer.size() != 1 || schedule.lists[0][0].unrollAxis >= 0) return out;
+  const StageStore& store = s.inner.empty() ? s.outer[0] : s.inner[0];
+  const PlanBuffer& to = plan.buffer(store.buffer);
+  for (const PlanBuffer& from : plan.buffers) {
+    if (from.kind != PlanBuffer::Input || bytes(from.type.dtype) != bytes(to.type.dtype) || !(from.type.shape == to.type.shape)) continue;
+    if (memoryStrides(from) != memoryStrides(to)) continue;
+    bool same = true;
+    for (const Expr& e : loadsOf(store.value))
+      if (e.as<Load>()->buffer == from.name) same = same && e.as<Load>()->index == store.index;
+    if (same) out.emplace_back(to.name, from.name);
+  }
+  return out;
+}
+
+}  // namespace
+
+LoweredKernel lower(const GroupPlan& prepared, const Schedule& chosen, const Target& target, const std::string& kernelName) {
+  GroupPlan plan = prepared;
+  Schedule schedule = chosen;
+  LoweredKernel out;
+  out.inPlace = inPlacePairs(plan, schedule);
+  packOperands(plan, schedule, target, out.packed);
+
+  Kernel kernel;
+  kernel.name = kernelName;
+  std::set<std::string> used;
+  for (const TileList& list : plan.lists)
+    for (const std::string& n : touched(list)) used.insert(n);
+  KernelBuffers buffers{plan, {}};
+  for (const PlanBuffer& b : plan.buffers) buffers.names[b.name] = b.name;
+  for (const PlanBuffer& b : plan.buffers) {
+    if (b.kind == PlanBuffer::Scratch || !used.count(b.name)) continue;
+    kernel.params.push_back({b.kind == PlanBuffer::Output ? Param::Out : Param::In, declare(b)});
+    out.arguments.push_back(b.name);
+  }
+  for (const PlanBuffer& b : plan.buffers)
+    if (b.kind == PlanBuffer::Scratch && b.space == "main" && used.count(b.name)) kernel.body.push_back({Alloc{allocate(b)}, ""});
+  for (size_t l = 0; l < plan.lists.size(); l++) {
+    const auto mine = touched(plan.lists[l]);
+    std::vector<const PlanBuffer*> scratch;
+    for (const PlanBuffer& b : plan.buffers)
+      if (b.kind == PlanBuffer::Scratch && mine.count(b.name)) scratch.push_back(&b);
+    for (Stmt& s : ListLowering(plan, plan.lists[l], schedule.lists[l], buffers, scratch).run()) kernel.body.push_back(std::move(s));
+    for (const Stage& s : plan.lists[l].stages)
+      for (const Accumulator& a : s.accumulators) declareCombine(out.module, a.combine);
+  }
+  out.module.kernels.push_back(std::move(kernel));
+  return out;
+}
+
+LoweredKernel lowerGroup(const GroupPlan& plan, const Target& target, const std::string& kernelName, bool scheduled) {
+  const GroupPlan prepared = prepare(plan, target);
+  return lower(prepared, scheduled ? chooseSchedule(prepared, target) : naiveSchedule(prepared), target, kernelName);
+}
+
+}  // namespace tektite

@@ -1,0 +1,395 @@
+#include "lower/nest.h"
+
+#include <algorithm>
+
+#include "schedule/layout.h"
+#include "support/check.h"
+
+namespace tektite {
+namespace {
+
+Stmt forLoop(std::string v, Expr extent, LoopMode mode, Block body) { return {For{std::move(v), std::move(extent), mode, std::move(body)}, ""}; }
+
+/// A loop that isn't there where it runs once.
+void addLoop(Block& out, const std::string& v, int64_t extent, LoopMode mode, Block body) {
+  if (extent == 1) {
+    for (Stmt& s : body) out.push_back(std::move(s));
+  } else {
+    out.push_back(forLoop(v, extent, mode, std::move(body)));
+  }
+}
+
+class Nest {
+ public:
+  Nest(const Stage& stage, const StageSchedule& schedule, const KernelBuffers& buffers, const Ranges& tiles)
+      : stage_(stage), schedule_(schedule), buffers_(buffers), ranges_(tiles) {
+    for (const StageAxis& a : stage.axes) {
+      const Expr low = simplify(max(a.region.base, 0), ranges_);
+      Expr n = simplify(min(a.region.base + Expr(a.region.size), a.extent) - low, ranges_);
+      low_.push_back(low);
+      extent_.push_back(std::move(n));
+    }
+    for (int i : schedule.order) (stage.axes[i].reduce ? reduce_ : space_).push_back(i);
+    vectorIsReduce_ = schedule.vectorAxis >= 0 && stage.axes[schedule.vectorAxis].reduce;
+    vectors_ = schedule.vectors;
+  }
+
+  Block run() {
+    Block out;
+    space(0, out);
+    return out;
+  }
+
+ private:
+  const std::string& axisName(int axis) const { return stage_.axes[axis].var; }
+  int64_t most(int axis) const { return std::min(stage_.axes[axis].region.size, stage_.axes[axis].extent); }
+
+  /// Opens a serial loop, runs `inside` with its variable in range, closes it.
+  void serial(Block& out, const std::string& v, const Expr& extent, int64_t atMost, const std::function<void(Block&)>& inside) {
+    if (isConstant(extent, 0)) return;
+    const bool once = isConstant(extent, 1);
+    const auto before = ranges_.find(v) == ranges_.end() ? std::nullopt : std::optional(ranges_[v]);
+    ranges_[v] = {0, std::max<int64_t>(atMost - 1, 0)};
+    Block body;
+    if (once) onlyZero_.insert_or_assign(v, Expr(0));
+    inside(body);
+    if (once) onlyZero_.erase(v);
+    if (before) ranges_[v] = *before;
+    else ranges_.erase(v);
+    if (once) {
+      for (Stmt& s : body) out.push_back(std::move(s));
+    } else if (!body.empty()) {
+      out.push_back(forLoop(v, extent, LoopMode::Serial, std::move(body)));
+    }
+  }
+
+  // ---- space loops
+
+  void space(size_t k, Block& out) {
+    if (k == space_.size()) return leaf(out);
+    const int axis = space_[k];
+    if (axis == schedule_.vectorAxis) {
+      lanesAlong(axis, out, [&](Block& inner) { space(k + 1, inner); });
+    } else if (axis == schedule_.unrollAxis) {
+      rows(axis, k, out);
+    } else {
+      plainLoop(axis, out, [&](Block& inner) { space(k + 1, inner); });
+    }
+  }
+
+  void plainLoop(int axis, Block& out, const std::function<void(Block&)>& inside) {
+    serial(out, axisName(axis), extent_[axis], most(axis), [&](Block& inner) {
+      at_[axisName(axis)] = low_[axis] + var(axisName(axis));
+      inside(inner);
+    });
+  }
+
+  /// Blocks of `unroll` rows; the last block overlaps the one before it where they don't divide the extent.
+  void rows(int axis, size_t k, Block& out) {
+    const int64_t step = schedule_.unroll;
+    const Expr blocks = simplify(floorDiv(extent_[axis] + Expr(step - 1), step), ranges_);
+    const std::string v = axisName(axis) + "b";
+    serial(out, v, blocks, (most(axis) + step - 1) / step, [&](Block& inner) {
+      Expr start = var(v) * Expr(step);
+      const auto n = asInteger(extent_[axis]);
+      if (!n || *n % step) start = min(start, extent_[axis] - Expr(step));
+      at_[axisName(axis)] = low_[axis] + start + var("u");
+      unroll_ = static_cast<int>(step);
+      ranges_["u"] = {0, step - 1};
+      space(k + 1, inner);
+      unroll_ = 1;
+    });
+  }
+
+  /// Full register tiles along the axis, then what is left over: one masked vector at a time, or where operands lie in panels the last
+  /// panel with its stores masked.
+  void lanesAlong(int axis, Block& out, const std::function<void(Block&)>& inside) {
+    const int64_t width = schedule_.panel();
+    const Expr& n = extent_[axis];
+    const auto constant = asInteger(n);
+    const std::string v = axisName(axis) + "b";
+    const Expr full = simplify(floorDiv(n, width), ranges_);
+    const auto block = [&](Block& inner, const Expr& offset, int vectors, bool masked) {
+      const Expr lane = vectors > 1 ? var("v") * Expr(int64_t{schedule_.lanes}) + var("l") : Expr(var("l"));
+      const Expr local = offset + (schedule_.lanes > 1 ? lane : var("v"));
+      at_[axisName(axis)] = low_[axis] + local;
+      vectors_ = vectors;
+      ranges_["v"] = {0, std::max(vectors - 1, 0)};
+      ranges_["l"] = {0, schedule_.lanes - 1};
+      mask_ = masked ? lt(local, n) : Expr();
+      inside(inner);
+      mask_ = {};
+    };
+    serial(out, v, full, most(axis) / width, [&](Block& inner) { block(inner, var(v) * Expr(width), schedule_.vectors, false); });
+    if (constant && *constant % width == 0) return;
+    if (!schedule_.packed.empty() && !vectorIsReduce_) {
+      const Expr some = simplify(min(n - full * Expr(width), 1), ranges_);
+      serial(out, v, some, 1, [&](Block& inner) { block(inner, (full + var(v)) * Expr(width), schedule_.vectors, true); });
+      return;
+    }
+    const Expr rest = simplify(floorDiv(n - full * Expr(width) + Expr(schedule_.lanes - 1), schedule_.lanes), ranges_);
+    const bool mask = !constant || *constant % width % schedule_.lanes;
+    serial(out, v, rest, schedule_.vectors, [&](Block& inner) {
+      block(inner, full * Expr(width) + var(v) * Expr(int64_t{schedule_.lanes}), 1, mask);
+    });
+  }
+
+  // ---- the register tile
+
+  /// for u, for v, for l (as many as there are) around the statements.
+  void lanes(Block& out, bool withVectors, Block body, const Expr& mask) {
+    if (body.empty()) return;
+    if (mask) {
+      Block masked;
+      masked.push_back({If{translate(mask), std::move(body)}, ""});
+      body = std::move(masked);
+    }
+    Block vector, across, down;
+    if (withVectors && schedule_.lanes > 1) vector.push_back(forLoop("l", schedule_.lanes, LoopMode::Vector, std::move(body)));
+    else vector = std::move(body);
+    addLoop(across, "v", withVectors ? vectors_ : 1, LoopMode::Unroll, std::move(vector));
+    addLoop(down, "u", unroll_, LoopMode::Unroll, std::move(across));
+    for (Stmt& s : down) out.push_back(std::move(s));
+  }
+
+  /// The registers of an accumulator: [unroll][vectors * lanes], dimensions of 1 left out.
+  Ref cell(const std::string& name, bool withVectors) const {
+    Ref r{name, {}};
+    if (unroll_ > 1) r.index.push_back(var("u"));
+    const int64_t width = withVectors ? int64_t{vectors_} * schedule_.lanes : 1;
+    if (width > 1) {
+      const Expr lane = schedule_.lanes > 1 ? Expr(var("l")) : Expr(0);
+      r.index.push_back(vectors_ > 1 ? var("v") * Expr(int64_t{schedule_.lanes}) + lane : lane);
+    }
+    return r;
+  }
+  void allocate(Block& out, const std::string& name, DType type, bool withVectors) const {
+    Buffer b{name, type, {}, {}, "reg", 0, ""};
+    if (unroll_ > 1) b.shape.emplace_back(unroll_);
+    const int64_t width = withVectors ? int64_t{vectors_} * schedule_.lanes : 1;
+    if (width > 1) b.shape.emplace_back(width);
+    out.push_back({Alloc{std::move(b)}, ""});
+  }
+
+  void leaf(Block& out) {
+    if (stage_.accumulators.empty()) {
+      Block body;
+      for (const StageStore& s : stage_.inner) add(body, s, {});
+      for (const StageStore& s : stage_.outer) add(body, s, {});
+      return lanes(out, true, std::move(body), mask_);
+    }
+    Block scope;
+    accumulate(scope);
+    out.push_back({BlockStmt{std::move(scope)}, ""});
+  }
+
+  void accumulate(Block& out) {
+    vectors_ = vectorIsReduce_ ? schedule_.vectors : vectors_;
+    const bool acrossLanes = vectorIsReduce_ && schedule_.panel() > 1;
+    const bool spaceLanes = !vectorIsReduce_ && schedule_.vectorAxis >= 0;
+    const bool inLanes = acrossLanes || spaceLanes;
+    const auto stateName = [&](const std::string& n) { return acrossLanes ? n + "_lanes" : n; };
+    for (const Accumulator& a : stage_.accumulators)
+      for (size_t c = 0; c < a.names.size(); c++) allocate(out, stateName(a.names[c]), a.combine.types[c], inLanes);
+    initialise(out, stateName, inLanes);
+
+    const Expr spaceMask = mask_;
+    reduceLoops(0, out, [&](Block& inner) {
+      Block body = pointBody(stateName, inLanes);
+      const Expr mask = vectorIsReduce_ ? mask_ : spaceMask && bodyNeedsMask() ? spaceMask : Expr();
+      lanes(inner, inLanes, std::move(body), mask);
+    });
+    mask_ = spaceMask;
+
+    if (acrossLanes) joinLanes(out, stateName);
+    Block body;
+    std::unordered_map<std::string, Expr> results;
+    for (const Accumulator& a : stage_.accumulators)
+      for (size_t c = 0; c < a.names.size(); c++) {
+        const Ref r = cell(a.names[c], spaceLanes);
+        results.emplace(a.names[c], load(r.buffer, a.combine.types[c], r.index));
+      }
+    for (const StageStore& s : stage_.outer) add(body, s, results);
+    lanes(out, spaceLanes, std::move(body), mask_);
+  }
+
+  void initialise(Block& out, const std::function<std::string(const std::string&)>& stateName, bool inLanes) {
+    Block body;
+    for (const Accumulator& a : stage_.accumulators) {
+      Store s;
+      for (size_t c = 0; c < a.names.size(); c++) s.targets.push_back(cell(stateName(a.names[c]), inLanes));
+      s.values = a.combine.identity;
+      body.push_back({std::move(s), ""});
+    }
+    const int vectors = vectors_;
+    lanes(out, inLanes, std::move(body), {});
+    vectors_ = vectors;
+  }
+
+  void reduceLoops(size_t k, Block& out, const std::function<void(Block&)>& inside) {
+    if (k == reduce_.size()) return inside(out);
+    const auto next = [&, k](Block& inner) { reduceLoops(k + 1, inner, inside); };
+    if (reduce_[k] == schedule_.vectorAxis) {
+      const int vectors = vectors_;  // the registers stay as wide as they are, also where one vector at a time is left over
+      reduceLanes(reduce_[k], out, next);
+      vectors_ = vectors;
+    } else {
+      plainLoop(reduce_[k], out, next);
+    }
+  }
+
+  void reduceLanes(int axis, Block& out, const std::function<void(Block&)>& inside) {
+    lanesAlong(axis, out, inside);
+    vectors_ = schedule_.vectors;
+  }
+
+  /// Stores at the point, then the accumulators. A stored value that an accumulator reads again is computed once.
+  Block pointBody(const std::function<std::string(const std::string&)>& stateName, bool inLanes) {
+    Block body;
+    std::vector<std::pair<Expr, Expr>> known;
+    for (const StageStore& s : stage_.inner) {
+      if (s.combine.empty() && !s.guard && slotsOf(s.value) >= 1) {
+        const std::string name = fmt::format("w{}", known.size());
+        body.push_back({Alloc{{name, s.value.type(), {}, {}, "reg", 0, ""}}, ""});
+        body.push_back({Store{{{name, {}}}, "", {translate(reuse(s.value, known))}}, ""});
+        known.emplace_back(s.value, load(name, s.value.type(), {}));
+      }
+      StageStore now = s;
+      now.value = reuse(s.value, known);
+      add(body, now, {});
+    }
+    for (const Accumulator& a : stage_.accumulators) {
+      Store s;
+      for (size_t c = 0; c < a.names.size(); c++) {
+        Ref r = cell(stateName(a.names[c]), inLanes);
+        s.targets.push_back(std::move(r));
+        s.values.push_back(translate(reuse(a.values[c], known)));
+      }
+      s.combine = a.combine.name;
+      body.push_back({std::move(s), ""});
+    }
+    return body;
+  }
+
+  Expr reuse(const Expr& e, const std::vector<std::pair<Expr, Expr>>& known) const {
+    if (known.empty()) return e;
+    return rewrite(e, [&](const Expr& x) -> Expr {
+      for (const auto& [value, name] : known)
+        if (x == value) return name;
+      return {};
+    });
+  }
+
+  /// Does a point read or write along masked lanes other than in zero-padded panels?
+  bool bodyNeedsMask() const {
+    const std::string& v = axisName(schedule_.vectorAxis);
+    if (!stage_.inner.empty()) return true;
+    for (const Accumulator& a : stage_.accumulators)
+      for (const Expr& value : a.values)
+        for (const Expr& e : loadsOf(value)) {
+          const Load& l = *e.as<Load>();
+          const bool panel = l.buffer.find("_panels") != std::string::npos;
+          if (!panel && mentions(l.index, v)) return true;
+        }
+    return false;
+  }
+
+  void joinLanes(Block& out, const std::function<std::string(const std::string&)>& stateName) {
+    for (const Accumulator& a : stage_.accumulators)
+      for (size_t c = 0; c < a.names.size(); c++) allocate(out, a.names[c], a.combine.types[c], false);
+    initialise(out, [](const std::string& n) { return n; }, false);
+    const int vectors = vectors_;
+    for (int step = vectors / 2; step >= 1; step /= 2) {  // vectors first, halving; then lanes
+      vectors_ = step;
+      lanes(out, true, joinStates(stateName, stateName, true, step), {});
+    }
+    vectors_ = 1;
+    lanes(out, true, joinStates([](const std::string& n) { return n; }, stateName, false, 0), {});
+    vectors_ = vectors;
+  }
+
+  /// to op= from, a lane each; `from` lies `ahead` vectors further on.
+  Block joinStates(const std::function<std::string(const std::string&)>& to, const std::function<std::string(const std::string&)>& from,
+                   bool intoLanes, int ahead) {
+    Block body;
+    for (const Accumulator& a : stage_.accumulators) {
+      Store s;
+      for (size_t c = 0; c < a.names.size(); c++) {
+        s.targets.push_back(cell(to(a.names[c]), intoLanes));
+        Ref r = cell(from(a.names[c]), true);
+        r.index.back() = r.index.back() + Expr(int64_t{ahead} * schedule_.lanes);
+        s.values.push_back(load(r.buffer, a.combine.types[c], r.index));
+      }
+      s.combine = a.combine.name;
+      body.push_back({std::move(s), ""});
+    }
+    return body;
+  }
+
+  // ---- expressions
+
+  void add(Block& out, const StageStore& s, const std::unordered_map<std::string, Expr>& results) {
+    Store store;
+    std::vector<Expr> at;
+    for (const Expr& e : s.index) at.push_back(translate(e));
+    std::vector<Expr> index = buffers_.index(s.buffer, at);
+    for (Expr& e : index) e = simplify(e, ranges_);
+    store.targets.push_back({buffers_.names.at(s.buffer), std::move(index)});
+    store.values.push_back(translate(s.value, results));
+    store.combine = s.combine;
+    store.stream = schedule_.stream;
+    if (s.guard) {
+      Block guarded;
+      guarded.push_back({std::move(store), ""});
+      out.push_back({If{translate(s.guard), std::move(guarded)}, ""});
+    } else {
+      out.push_back({std::move(store), ""});
+    }
+  }
+
+  /// A stage's expression in the kernel's terms: axis variables by loop variables, loads by kernel buffers.
+  Expr translate(const Expr& e, const std::unordered_map<std::string, Expr>& results = {}) {
+    const Expr named = rewrite(e, [&](const Expr& x) -> Expr {
+      if (const Var* v = x.as<Var>()) {
+        if (const auto it = results.find(v->name); it != results.end()) return it->second;
+        if (const auto it = at_.find(v->name); it != at_.end()) return it->second;
+        return {};
+      }
+      const Load* l = x.as<Load>();
+      if (!l || !buffers_.names.count(l->buffer)) return {};
+      return load(buffers_.names.at(l->buffer), x.type(), buffers_.index(l->buffer, l->index));
+    });
+    return simplify(onlyZero_.empty() ? named : substitute(named, onlyZero_), ranges_);
+  }
+
+  const Stage& stage_;
+  const StageSchedule& schedule_;
+  const KernelBuffers& buffers_;
+  Ranges ranges_;
+  std::vector<Expr> low_, extent_;
+  std::vector<int> space_, reduce_;
+  bool vectorIsReduce_ = false;
+  int vectors_ = 1, unroll_ = 1;
+  Expr mask_;
+  std::unordered_map<std::string, Expr> at_;        // axis -> coordinate
+  std::unordered_map<std::string, Expr> onlyZero_;  // variables of loops that run once
+};
+
+}  // namespace
+
+std::vector<Expr> KernelBuffers::index(const std::string& name, const std::vector<Expr>& at) const {
+  const PlanBuffer& b = plan.buffer(name);
+  if (b.kind != PlanBuffer::Scratch) return at;
+  std::vector<Expr> local;
+  for (size_t d = 0; d < at.size(); d++) local.push_back(at[d] - b.region[d].base);
+  if (b.order.empty()) return local;
+  std::vector<Expr> ordered;
+  for (int axis : b.order) ordered.push_back(local[axis]);
+  return ordered;
+}
+
+Block lowerStage(const Stage& stage, const StageSchedule& schedule, const KernelBuffers& buffers, const TileList&, const Ranges& tiles) {
+  return Nest(stage, schedule, buffers, tiles).run();
+}
+
+}  // namespace tektite

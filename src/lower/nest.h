@@ -1,0 +1,22 @@
+#pragma once
+#include <map>
+#include <string>
+
+#include "fusion/plan.h"
+#include "ir/kernel.h"
+#include "schedule/schedule.h"
+
+namespace tektite {
+
+/// How the buffers of a plan stand in a kernel.
+struct KernelBuffers {
+  const GroupPlan& plan;
+  std::map<std::string, std::string> names;  ///< plan buffer -> kernel buffer
+  /// The element of a kernel buffer at coordinates of the whole tensor.
+  std::vector<Expr> index(const std::string& planBuffer, const std::vector<Expr>& at) const;
+};
+
+/// The loops of one stage. `tiles` are the ranges of the tile variables around it.
+Block lowerStage(const Stage&, const StageSchedule&, const KernelBuffers&, const TileList&, const Ranges& tiles);
+
+}  // namespace tektite

@@ -1,0 +1,147 @@
+#include "lower/pack.h"
+
+#include <algorithm>
+
+#include "schedule/layout.h"
+#include "support/check.h"
+
+namespace tektite {
+namespace {
+
+/// One load of a contraction and the panels that it becomes.
+struct Panels {
+  Expr load;                       // as it stands in the stage
+  std::vector<StageAxis> others;   // space axes it depends on, the vector axis excepted
+  std::vector<StageAxis> reduce;   // reduce axes it depends on, in loop order
+  StageAxis vector;
+  int64_t width;
+};
+
+Panels panelsOf(const Expr& load, const Stage& stage, const StageSchedule& schedule) {
+  Panels p{load, {}, {}, stage.axes[schedule.vectorAxis], schedule.panel()};
+  for (int i : schedule.order) {
+    const StageAxis& a = stage.axes[i];
+    if (i != schedule.vectorAxis && mentions(load.as<Load>()->index, a.var)) (a.reduce ? p.reduce : p.others).push_back(a);
+  }
+  return p;
+}
+
+std::vector<Expr> panelIndex(const Panels& p) {
+  std::vector<Expr> index;
+  for (const StageAxis& a : p.others) index.push_back(var(a.var));
+  index.push_back(floorDiv(var(p.vector.var), p.width));
+  for (const StageAxis& a : p.reduce) index.push_back(var(a.var));
+  index.push_back(floorMod(var(p.vector.var), p.width));
+  return index;
+}
+
+int64_t panelCount(int64_t extent, int64_t width) { return (extent + width - 1) / width; }
+
+PackedConstant constantPanels(const Panels& p, const std::string& name) {
+  const Load& l = *p.load.as<Load>();
+  PackedConstant out{name, l.buffer, {p.load.type(), {}}, {}, {}};
+  std::unordered_map<std::string, Expr> at;
+  int d = 0;
+  const auto axis = [&](const StageAxis& a) {
+    at.emplace(a.var, var(coordinate(d++)));
+    out.type.shape.emplace_back(a.extent);
+  };
+  for (const StageAxis& a : p.others) axis(a);
+  const Expr panel = var(coordinate(d++));
+  out.type.shape.emplace_back(panelCount(p.vector.extent, p.width));
+  for (const StageAxis& a : p.reduce) axis(a);
+  const Expr element = panel * Expr(p.width) + var(coordinate(d));
+  out.type.shape.emplace_back(p.width);
+  at.emplace(p.vector.var, element);
+  for (const Expr& e : l.index) out.index.push_back(substitute(e, at));
+  if (p.vector.extent % p.width) out.guard = lt(element, p.vector.extent);
+  return out;
+}
+
+/// The stage that fills panels in scratch, and their buffer.
+std::pair<PlanBuffer, Stage> scratchPanels(const Panels& p, const std::string& name, const GroupPlan& plan, const TileList& list,
+                                           int deepest) {
+  PlanBuffer b;
+  Stage s;
+  b.kind = PlanBuffer::Scratch;
+  b.name = name;
+  b.space = "l2";
+  b.type.dtype = p.load.type();
+  const auto axis = [&](const StageAxis& a) {
+    b.type.shape.emplace_back(a.extent);
+    b.region.push_back(a.region);
+    s.axes.push_back(a);
+    s.axes.back().reduce = false;
+  };
+  for (const StageAxis& a : p.others) axis(a);
+  axis({"p", panelCount(p.vector.extent, p.width), false,
+        {simplify(floorDiv(p.vector.region.base, p.width), {}), panelCount(p.vector.region.size, p.width)}});
+  for (const StageAxis& a : p.reduce) axis(a);
+  axis({"q", p.width, false, {Expr(0), p.width}});
+
+  const Expr element = var("p") * Expr(p.width) + var("q");
+  Expr value = substitute(p.load, {{p.vector.var, element}});
+  if (p.vector.region.size % p.width || p.vector.extent % p.width)
+    value = select(lt(element, p.vector.extent), value, imm(p.load.type(), 0));
+  std::vector<Expr> index;
+  for (const StageAxis& a : s.axes) index.push_back(var(a.var));
+  s.inner.push_back({name, index, value, "", {}});
+  s.comment = "pack " + p.load.as<Load>()->buffer;
+
+  const PlanBuffer& source = plan.buffer(p.load.as<Load>()->buffer);
+  int depth = source.kind == PlanBuffer::Scratch ? source.depth : 0;
+  for (int t = 0; t < static_cast<int>(list.tiles.size()); t++) {
+    bool used = list.tiles[t].grid;
+    for (const StageAxis& a : s.axes) used |= mentions({a.region.base}, list.tiles[t].var);
+    for (const Expr& e : p.load.as<Load>()->index) used |= mentions({e}, list.tiles[t].var);
+    if (used) depth = std::max(depth, t + 1);
+  }
+  b.depth = s.depth = std::min(depth, deepest);
+  return {std::move(b), std::move(s)};
+}
+
+}  // namespace
+
+void packOperands(GroupPlan& plan, Schedule& schedule, const Target& target, std::vector<PackedConstant>& packed) {
+  int made = 0;
+  for (size_t l = 0; l < plan.lists.size(); l++)
+    for (size_t k = 0; k < plan.lists[l].stages.size(); k++) {
+      const StageSchedule choice = schedule.lists[l][k];
+      if (choice.packed.empty()) continue;
+      std::vector<Expr> loads;
+      for (const Accumulator& a : plan.lists[l].stages[k].accumulators)
+        for (const Expr& value : a.values)
+          for (const Expr& e : loadsOf(value)) loads.push_back(e);
+      for (const Expr& e : loads) {
+        const std::string& from = e.as<Load>()->buffer;
+        const Stage& stage = plan.lists[l].stages[k];
+        const std::string& v = stage.axes[choice.vectorAxis].var;
+        const PlanBuffer& source = plan.buffer(from);
+        if (std::find(choice.packed.begin(), choice.packed.end(), from) == choice.packed.end()) continue;
+        if (!mentions(e.as<Load>()->index, v)) continue;
+        if (source.kind != PlanBuffer::Constant && strideAlong(source, e.as<Load>()->index, v) == 1) continue;
+        const Panels p = panelsOf(e, stage, choice);
+        const std::string name = fmt::format("{}_panels{}", from, made++ ? fmt::format("{}", made) : "");
+        const Expr now = load(name, e.type(), panelIndex(p));
+        if (source.kind == PlanBuffer::Constant) {
+          packed.push_back(constantPanels(p, name));
+          PlanBuffer b;
+          b.kind = PlanBuffer::Constant;
+          b.name = name;
+          b.type = packed.back().type;
+          plan.buffers.push_back(std::move(b));
+        } else {
+          auto [b, s] = scratchPanels(p, name, plan, plan.lists[l], stage.depth);
+          plan.buffers.push_back(std::move(b));
+          schedule.lists[l].insert(schedule.lists[l].begin() + static_cast<int64_t>(k), chooseStage(plan, plan.lists[l], s, target));
+          plan.lists[l].stages.insert(plan.lists[l].stages.begin() + static_cast<int64_t>(k), std::move(s));
+          if (plan.lists[l].sync >= static_cast<int>(k)) plan.lists[l].sync++;
+          k++;
+        }
+        for (Accumulator& a : plan.lists[l].stages[k].accumulators)
+          for (Expr& value : a.values) value = rewrite(value, [&](const Expr& x) { return x == e ? now : Expr(); });
+      }
+    }
+}
+
+}  // namespace tektite

@@ -1,0 +1,249 @@
+#include <algorithm>
+#include <set>
+
+#include "lower/cut_chains.h"
+#include "lower/lower.h"
+#include "schedule/layout.h"
+#include "support/check.h"
+
+namespace tektite {
+namespace {
+
+/// Applies `change` to every expression and every index of a stage.
+void forEachExpr(Stage& stage, const std::function<void(Expr&)>& change) {
+  const auto store = [&](StageStore& s) {
+    for (Expr& e : s.index) change(e);
+    change(s.value);
+    if (s.guard) change(s.guard);
+  };
+  for (StageStore& s : stage.inner) store(s);
+  for (StageStore& s : stage.outer) store(s);
+  for (Accumulator& a : stage.accumulators)
+    for (Expr& e : a.values) change(e);
+}
+
+// ---- reductions across tiles
+
+/// Splits the stage whose reduce axis the grid tiles: partial results of each tile, then their combination in index order.
+void splitSync(GroupPlan& plan, TileList& list, int at) {
+  Stage& partial = list.stages[at];
+  const TileAxis& tile = list.tiles.back();
+  Stage final;
+  final.comment = partial.comment;
+  final.depth = partial.depth;
+  std::vector<Expr> place = {var(tile.var)}, read = {var("part")};
+  std::vector<Expr> shape = {tile.count()};
+  std::vector<Region> region = {{Expr(0), tile.count()}};
+  for (const StageAxis& a : partial.axes) {
+    if (a.reduce) continue;
+    final.axes.push_back(a);
+    place.push_back(var(a.var));
+    read.push_back(var(a.var));
+    shape.push_back(a.extent);
+    region.push_back({Expr(0), a.extent});
+  }
+  final.axes.push_back({"part", tile.count(), true, {Expr(0), tile.count()}});
+  final.outer = std::move(partial.outer);
+  partial.outer.clear();
+  for (Accumulator& a : partial.accumulators) {
+    Accumulator joined{a.combine, {}, a.names};
+    for (size_t c = 0; c < a.names.size(); c++) {
+      PlanBuffer b;
+      b.kind = PlanBuffer::Scratch;
+      b.name = "part_" + a.names[c];
+      b.type = {a.combine.types[c], shape};
+      b.space = "main";
+      b.region = region;
+      joined.values.push_back(load(b.name, a.combine.types[c], read));
+      partial.outer.push_back({b.name, place, var(a.names[c], a.combine.types[c]), "", {}});
+      plan.buffers.push_back(std::move(b));
+    }
+    final.accumulators.push_back(std::move(joined));
+  }
+  list.stages.insert(list.stages.begin() + at + 1, std::move(final));
+}
+
+// ---- axes of one element, and axes that are one in memory
+
+void dropUnitAxes(Stage& stage) {
+  std::unordered_map<std::string, Expr> fixed;
+  std::vector<StageAxis> kept;
+  for (const StageAxis& a : stage.axes) {
+    if (a.region.size == 1 && a.extent >= 1) fixed.emplace(a.var, a.region.base);
+    else kept.push_back(a);
+  }
+  if (fixed.empty()) return;
+  stage.axes = std::move(kept);
+  forEachExpr(stage, [&](Expr& e) { e = substitute(e, fixed); });
+}
+
+struct Access {
+  const PlanBuffer* buffer;
+  std::vector<Expr> index;
+};
+
+/// Every load and store of a stage.
+std::vector<Access> accessesOf(const GroupPlan& plan, const Stage& stage) {
+  std::vector<Access> out;
+  std::set<Hash> seen;
+  const auto loads = [&](const Expr& e) {
+    for (const Expr& l : loadsOf(e))
+      if (seen.insert(l.hash()).second) out.push_back({&plan.buffer(l.as<Load>()->buffer), l.as<Load>()->index});
+  };
+  const auto store = [&](const StageStore& s) {
+    out.push_back({&plan.buffer(s.buffer), s.index});
+    for (const Expr& e : s.index) loads(e);
+    loads(s.value);
+    if (s.guard) loads(s.guard);
+  };
+  for (const StageStore& s : stage.inner) store(s);
+  for (const StageStore& s : stage.outer) store(s);
+  for (const Accumulator& a : stage.accumulators)
+    for (const Expr& e : a.values) loads(e);
+  return out;
+}
+
+/// Axis variables that stand somewhere else than in an index: guards, coordinates, data-dependent indices.
+std::set<std::string> varsOutsideIndices(const Stage& stage) {
+  std::set<std::string> out;
+  const std::function<void(const Expr&)> go = [&](const Expr& e) {
+    if (e.as<Load>()) return;
+    if (const Var* v = e.as<Var>()) out.insert(v->name);
+    if (const Cast* c = e.as<Cast>()) go(c->arg);
+    if (const Apply* a = e.as<Apply>())
+      for (const Expr& x : a->args) go(x);
+  };
+  const auto nested = [&](const std::vector<Expr>& index) {  // an index that reads data doesn't fold into an offset
+    for (const Expr& e : index)
+      for (const Expr& l : loadsOf(e))
+        for (const Expr& i : l.as<Load>()->index)
+          for (const std::string& v : freeVars(i)) out.insert(v);
+  };
+  const auto value = [&](const Expr& e) {
+    go(e);
+    for (const Expr& l : loadsOf(e)) nested(l.as<Load>()->index);
+  };
+  const auto store = [&](const StageStore& s) {
+    value(s.value);
+    if (s.guard) value(s.guard);
+    nested(s.index);
+  };
+  for (const StageStore& s : stage.inner) store(s);
+  for (const StageStore& s : stage.outer) store(s);
+  for (const Accumulator& a : stage.accumulators)
+    for (const Expr& e : a.values) value(e);
+  return out;
+}
+
+bool wholeAxis(const StageAxis& a) { return isConstant(a.region.base, 0) && a.region.size >= a.extent; }
+
+/// Is a step of `outer` always a walk over all of `inner`? Then the two are one axis of memory.
+bool oneInMemory(const std::vector<Access>& accesses, const StageAxis& outer, const StageAxis& inner) {
+  if (outer.reduce != inner.reduce || !wholeAxis(inner)) return false;
+  for (const Access& a : accesses) {
+    const auto big = strideAlong(*a.buffer, a.index, outer.var), small = strideAlong(*a.buffer, a.index, inner.var);
+    if (!big || !small || *big != *small * inner.extent) return false;
+  }
+  return true;
+}
+
+/// Makes the buffer one-dimensional everywhere: an access is its offset.
+Expr offsetOf(const PlanBuffer& b, const std::vector<Expr>& index) {
+  const auto strides = memoryStrides(b);
+  Expr offset = 0;
+  for (size_t d = 0; d < index.size(); d++) {
+    const Expr at = b.kind == PlanBuffer::Scratch ? index[d] - b.region[d].base : index[d];
+    offset = offset + at * Expr(strides[d]);
+  }
+  return simplify(offset, {});
+}
+
+void flatten(GroupPlan& plan, const std::set<std::string>& names) {
+  std::map<std::string, PlanBuffer> before;
+  for (const PlanBuffer& b : plan.buffers)
+    if (names.count(b.name)) before.emplace(b.name, b);
+  const auto loads = [&](Expr& e) {
+    e = rewrite(e, [&](const Expr& x) -> Expr {
+      const Load* l = x.as<Load>();
+      const auto it = l ? before.find(l->buffer) : before.end();
+      return it == before.end() ? Expr() : load(l->buffer, x.type(), {offsetOf(it->second, l->index)});
+    });
+  };
+  for (TileList& list : plan.lists)
+    for (Stage& stage : list.stages) {
+      forEachExpr(stage, loads);
+      for (auto* stores : {&stage.inner, &stage.outer})
+        for (StageStore& s : *stores)
+          if (const auto it = before.find(s.buffer); it != before.end()) s.index = {offsetOf(it->second, s.index)};
+    }
+  for (PlanBuffer& b : plan.buffers) {
+    if (!names.count(b.name)) continue;
+    int64_t total = 1;
+    for (int64_t n : memoryShape(b)) total *= n;
+    b.type.shape = {total};
+    b.order.clear();
+    if (b.kind == PlanBuffer::Scratch) b.region = {{Expr(0), total}};
+  }
+}
+
+struct Merge {
+  size_t list, stage;
+  std::string outer, inner;
+  int64_t innerExtent;
+};
+
+/// Finds the axes to merge, and takes them out of the stages' lists; the accesses follow in `substituteMerged`.
+std::vector<Merge> findMerges(GroupPlan& plan, std::set<std::string>& buffers) {
+  std::vector<Merge> out;
+  for (size_t l = 0; l < plan.lists.size(); l++)
+    for (size_t s = 0; s < plan.lists[l].stages.size(); s++) {
+      Stage& stage = plan.lists[l].stages[s];
+      const auto outside = varsOutsideIndices(stage);
+      const auto accesses = accessesOf(plan, stage);
+      bool merged = false;
+      for (bool again = true; again;) {
+        again = false;
+        for (size_t i = 0; i < stage.axes.size() && !again; i++)
+          for (size_t j = 0; j < stage.axes.size() && !again; j++) {
+            StageAxis &outer = stage.axes[i], &inner = stage.axes[j];
+            if (i == j || outside.count(outer.var) || outside.count(inner.var)) continue;
+            // A chain a > b > c merges from the inside: the stride of the merged axis is that of the inner one.
+            if (!oneInMemory(accesses, outer, inner)) continue;
+            out.push_back({l, s, outer.var, inner.var, inner.extent});
+            StageAxis& kept = inner;  // the merged axis keeps the inner one's variable: its strides are right as they are
+            kept.region = {outer.region.base * Expr(inner.extent), outer.region.size * inner.extent};
+            kept.extent *= outer.extent;
+            stage.axes.erase(stage.axes.begin() + static_cast<int64_t>(i));
+            merged = again = true;
+          }
+      }
+      if (merged)
+        for (const Access& a : accesses) buffers.insert(a.buffer->name);
+    }
+  return out;
+}
+
+void mergeAxes(GroupPlan& plan) {
+  std::set<std::string> buffers;
+  const auto merges = findMerges(plan, buffers);
+  if (merges.empty()) return;
+  flatten(plan, buffers);
+  for (const Merge& m : merges) {  // outer * (stride of inner * extent) + inner * stride, with outer now 0 and inner running on
+    const std::unordered_map<std::string, Expr> gone = {{m.outer, Expr(0)}};
+    forEachExpr(plan.lists[m.list].stages[m.stage], [&](Expr& e) { e = simplify(substitute(e, gone), {}); });
+  }
+}
+
+}  // namespace
+
+GroupPlan prepare(const GroupPlan& in, const Target& target) {
+  GroupPlan plan = withScratchOrders(in);
+  for (TileList& list : plan.lists) {
+    if (list.sync >= 0) splitSync(plan, list, list.sync);
+    for (Stage& stage : list.stages) dropUnitAxes(stage);
+  }
+  mergeAxes(plan);
+  return cutChains(std::move(plan), target);
+}
+
+}  // namespace tektite

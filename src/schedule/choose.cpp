@@ -1,0 +1,299 @@
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "schedule/layout.h"
+#include "schedule/schedule.h"
+#include "support/check.h"
+
+namespace tektite {
+namespace {
+
+struct Access {
+  const PlanBuffer* buffer;
+  std::vector<Expr> index;
+  bool isStore;
+  bool reduced;  // runs at every point of the reduce axes too
+};
+
+/// Everything the stage touches, with how often: once a point, or once a space point.
+std::vector<Access> accessesOf(const GroupPlan& plan, const Stage& stage) {
+  std::vector<Access> out;
+  const auto loads = [&](const Expr& e, bool reduced) {
+    for (const Expr& l : loadsOf(e)) out.push_back({&plan.buffer(l.as<Load>()->buffer), l.as<Load>()->index, false, reduced});
+  };
+  const bool reduces = !stage.accumulators.empty();
+  for (const StageStore& s : stage.inner) {
+    out.push_back({&plan.buffer(s.buffer), s.index, true, reduces});
+    loads(s.value, reduces);
+  }
+  for (const Accumulator& a : stage.accumulators)
+    for (const Expr& e : a.values) loads(e, true);
+  for (const StageStore& s : stage.outer) {
+    out.push_back({&plan.buffer(s.buffer), s.index, true, false});
+    loads(s.value, false);
+  }
+  return out;
+}
+
+/// The widest element that vectors of this stage hold: stored values and accumulators, not index arithmetic.
+int elementBytes(const GroupPlan& plan, const Stage& stage) {
+  int widest = 1;
+  for (const auto* stores : {&stage.inner, &stage.outer})
+    for (const StageStore& s : *stores) widest = std::max(widest, bytes(plan.buffer(s.buffer).type.dtype));
+  for (const Accumulator& a : stage.accumulators)
+    for (DType t : a.combine.types) widest = std::max(widest, bytes(t));
+  const auto look = [&](const Expr& e) {
+    visit(e, [&](const Expr& x) {
+      if (isFloat(x.type())) widest = std::max(widest, bytes(x.type()));
+    });
+  };
+  for (const StageStore& s : stage.inner) look(s.value);
+  for (const StageStore& s : stage.outer) look(s.value);
+  for (const Accumulator& a : stage.accumulators)
+    for (const Expr& e : a.values) look(e);
+  return widest;
+}
+
+int64_t smallestExtent(const StageAxis& axis, const TileList& list) {
+  for (const TileAxis& t : list.tiles) {
+    const auto vars = freeVars(axis.region.base);
+    if (std::find(vars.begin(), vars.end(), t.var) == vars.end()) continue;
+    const int64_t rest = t.extent - (t.count() - 1) * t.tile;  // of the last tile, in elements of the tile's axis
+    return std::max<int64_t>(1, axis.region.size * rest / std::max<int64_t>(t.tile, 1));
+  }
+  return std::min(axis.region.size, axis.extent);
+}
+
+double usedShare(int64_t n, int64_t step) { return static_cast<double>(n) / static_cast<double>((n + step - 1) / step * step); }
+
+bool idempotent(const Stage& stage) {
+  for (const auto* stores : {&stage.inner, &stage.outer})
+    for (const StageStore& s : *stores)
+      if (!s.combine.empty()) return false;
+  return true;
+}
+
+/// Loops over space axes, the largest stride of the stores outermost, then the reduce axes by the strides of what they read.
+std::vector<int> loopOrder(const Stage& stage, const std::vector<Access>& accesses, int vectorAxis) {
+  std::vector<int> order(stage.axes.size());
+  std::vector<double> stride(stage.axes.size(), 0);
+  for (size_t i = 0; i < order.size(); i++) {
+    order[i] = static_cast<int>(i);
+    for (const Access& a : accesses) {
+      const auto step = strideAlong(*a.buffer, a.index, stage.axes[i].var);
+      const double weight = a.isStore != stage.axes[i].reduce ? 1 : 0.001;
+      stride[i] = std::max(stride[i], weight * static_cast<double>(std::abs(step.value_or(1))));
+    }
+  }
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    if (stage.axes[a].reduce != stage.axes[b].reduce) return !stage.axes[a].reduce;
+    if (a == vectorAxis || b == vectorAxis) return b == vectorAxis && a != vectorAxis;
+    return stride[a] > stride[b];
+  });
+  return order;
+}
+
+// ---- maps and reductions
+
+/// Vector work of one point if lanes run along the axis: contiguous accesses cost their share, strided ones a gather.
+double costAlong(const Stage& stage, const std::vector<Access>& accesses, int axis, int lanes) {
+  const StageAxis& a = stage.axes[axis];
+  const int64_t n = std::min(a.region.size, a.extent);
+  double cost = 0;
+  for (const Access& x : accesses) {
+    const auto step = strideAlong(*x.buffer, x.index, a.var);
+    const double vector = step == 0 ? 0.25 : step == 1 ? 1 : 0.75 * lanes;
+    cost += vector * (x.reduced || stage.accumulators.empty() ? 1 : 0.2);
+  }
+  cost = (cost + 1) / lanes / usedShare(n, lanes);
+  if (a.reduce) cost += 3.0 * std::log2(lanes) / static_cast<double>(std::max<int64_t>(n, 1));
+  return cost;
+}
+
+StageSchedule chooseSimple(const GroupPlan& plan, const Stage& stage, const Target& target) {
+  StageSchedule s;
+  const auto accesses = accessesOf(plan, stage);
+  const int widest = target.lanes(elementBytes(plan, stage));
+  double best = 1e30;
+  for (int i = 0; i < static_cast<int>(stage.axes.size()); i++) {
+    const int64_t n = std::min(stage.axes[i].region.size, stage.axes[i].extent);
+    if (n < 2) continue;
+    int lanes = widest;
+    while (lanes / 2 >= n && lanes > 2) lanes /= 2;
+    const double cost = costAlong(stage, accesses, i, lanes);
+    if (cost < best) {
+      best = cost;
+      s.vectorAxis = i;
+      s.lanes = lanes;
+    }
+  }
+  if (!idempotent(stage)) s = {};  // scatter: in order, one element at a time
+  if (s.vectorAxis >= 0) {
+    const StageAxis& a = stage.axes[s.vectorAxis];
+    const int64_t vectors = std::min(a.region.size, a.extent) / s.lanes;
+    int states = 0;
+    for (const Accumulator& acc : stage.accumulators) states += static_cast<int>(acc.combine.arity());
+    const int most = states == 0 ? 2 : std::max(1, target.vectorRegisters / 4 / states);
+    s.vectors = 1;  // a power of two: lanes are joined by halving
+    while (2 * s.vectors <= std::min<int64_t>(vectors, std::min(most, 4))) s.vectors *= 2;
+  }
+  s.order = loopOrder(stage, accesses, s.vectorAxis);
+  return s;
+}
+
+// ---- contractions
+
+struct TileShape {
+  int vectors, unroll;
+  double score;
+};
+
+/// The register tile: most multiplications a load, within the registers, with little waste at the edges.
+/// Panels must not straddle tiles: `align` is the tile's extent along the vector axis, 0 where it isn't tiled.
+TileShape registerTile(int64_t vectorExtent, int64_t smallestVector, int64_t align, int64_t unrollExtent, int64_t smallestUnroll,
+                       int lanes, bool panels, bool direct, const Target& target) {
+  TileShape best{1, 1, panels && align % lanes != 0 ? 0 : 1e-3};
+  const int registers = target.vectorRegisters;
+  const int temporaries = target.maskedMoves ? 1 : 2;  // AVX-512 broadcasts inside the multiplication
+  for (int v = 1; v <= 8; v++) {
+    if (v > 1 && int64_t{v} * lanes > (direct ? smallestVector : vectorExtent + lanes - 1)) break;
+    if (panels && align % (int64_t{v} * lanes) != 0) continue;
+    for (int u = 1; u <= 16; u++) {
+      if (u > smallestUnroll || v * u + v + temporaries > registers) break;
+      const double reuse = static_cast<double>(u * v) / (u + v);
+      const double latency = std::min(1.0, u * v / (target.fmaLatency * target.fmaPerCycle));
+      const double used = usedShare(vectorExtent, panels ? int64_t{v} * lanes : lanes) * usedShare(unrollExtent, u);
+      const double loads = std::min(1.0, target.loadsPerCycle / target.fmaPerCycle * reuse);
+      const double score = used * latency * loads * (1 + 0.02 * reuse);
+      if (score > best.score + 1e-9) best = {v, u, score};
+    }
+  }
+  return best;
+}
+
+StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, const Stage& stage, const Target& target) {
+  const auto accesses = accessesOf(plan, stage);
+  const int lanesWanted = target.lanes(elementBytes(plan, stage));
+  double work = 1;  // multiplications for one element of the vector axis and one of the reduction
+  for (const StageAxis& a : stage.axes)
+    if (!a.reduce) work *= static_cast<double>(std::min(a.region.size, a.extent));
+  double depth = 1;
+  for (const StageAxis& a : stage.axes)
+    if (a.reduce) depth *= static_cast<double>(std::max<int64_t>(1, std::min(a.region.size, a.extent)));
+  StageSchedule best;
+  double bestCost = 1e30;
+  for (int v = 0; v < static_cast<int>(stage.axes.size()); v++) {
+    const StageAxis& axis = stage.axes[v];
+    const int64_t n = std::min(axis.region.size, axis.extent);
+    if (axis.reduce || n < 2) continue;
+    int lanes = lanesWanted;
+    while (lanes / 2 >= n && lanes > 4) lanes /= 2;
+    double cost = 0;
+    std::vector<std::string> packed;
+    const bool wholeAxis = isConstant(axis.region.base, 0);
+    bool direct = false;  // a load along the axis that isn't packed
+    for (const Access& a : accesses) {
+      const auto step = strideAlong(*a.buffer, a.index, axis.var);
+      if (!a.reduced) {
+        cost += (step == 1 ? 0.5 : step == 0 ? 0.1 : 1.0 * lanes) / depth;
+        continue;
+      }
+      if (a.isStore || step == 0) continue;
+
+      if (a.buffer->kind == PlanBuffer::Constant) {
+        packed.push_back(a.buffer->name);
+      } else if (step == 1) {
+        direct = true;
+      } else {  // packed by the kernel itself: one strided element for each multiplication that it feeds
+        packed.push_back(a.buffer->name);
+        cost += 3.0 * static_cast<double>(n) * lanes / work;
+      }
+    }
+    for (int u = -1; u < static_cast<int>(stage.axes.size()); u++) {
+      if (u == v || (u >= 0 && stage.axes[u].reduce)) continue;
+      const int64_t m = u < 0 ? 1 : std::min(stage.axes[u].region.size, stage.axes[u].extent);
+      int64_t smallest = u < 0 || !idempotent(stage) ? 1 : smallestExtent(stage.axes[u], list);
+      const TileShape t = registerTile(n, smallestExtent(axis, list), wholeAxis ? 0 : axis.region.size, m, std::min(smallest, m), lanes,
+                                       !packed.empty(), direct || packed.empty(), target);
+      if (t.score == 0) continue;
+      double total = (1 / std::max(t.score, 1e-6) + cost) / lanes;
+      if (u >= 0)  // rows that share lines of the operand that is broadcast
+        for (const Access& a : accesses)
+          if (a.reduced && !a.isStore && strideAlong(*a.buffer, a.index, stage.axes[u].var) == 1) total *= 0.98;
+      if (total >= bestCost) continue;
+      bestCost = total;
+      best.vectorAxis = v;
+      best.lanes = lanes;
+      best.vectors = t.vectors;
+      best.unrollAxis = t.unroll > 1 ? u : -1;
+      best.unroll = t.unroll;
+      best.packed = packed;
+    }
+  }
+  if (best.vectorAxis < 0) return chooseSimple(plan, stage, target);
+  best.order = loopOrder(stage, accesses, best.vectorAxis);
+  // Panels go outside of all that they don't depend on: one stays in a near cache while the rows go by.
+  const auto rank = [&](int axis) {
+    if (stage.axes[axis].reduce) return 4;
+    if (axis == best.vectorAxis) return 1;
+    if (axis == best.unrollAxis) return 3;
+    for (const Access& a : accesses)
+      if (a.reduced && std::find(best.packed.begin(), best.packed.end(), a.buffer->name) != best.packed.end() &&
+          mentions(a.index, stage.axes[axis].var))
+        return 0;
+    return 2;
+  };
+  std::stable_sort(best.order.begin(), best.order.end(), [&](int a, int b) { return rank(a) < rank(b); });
+  return best;
+}
+
+}  // namespace
+
+StageSchedule chooseStage(const GroupPlan& plan, const TileList& list, const Stage& stage, const Target& target) {
+  return stage.contraction && stage.accumulators.size() == 1 ? chooseContraction(plan, list, stage, target)
+                                                             : chooseSimple(plan, stage, target);
+}
+
+Schedule chooseSchedule(const GroupPlan& plan, const Target& target) {
+  Schedule out;
+  for (const TileList& list : plan.lists) {
+    out.lists.emplace_back();
+    for (const Stage& stage : list.stages) out.lists.back().push_back(chooseStage(plan, list, stage, target));
+  }
+  return out;
+}
+
+Schedule naiveSchedule(const GroupPlan& plan) {
+  Schedule out;
+  for (const TileList& list : plan.lists) {
+    out.lists.emplace_back();
+    for (const Stage& stage : list.stages) {
+      StageSchedule s;
+      for (int pass = 0; pass < 2; pass++)
+        for (size_t i = 0; i < stage.axes.size(); i++)
+          if (stage.axes[i].reduce == (pass == 1)) s.order.push_back(static_cast<int>(i));
+      out.lists.back().push_back(std::move(s));
+    }
+  }
+  return out;
+}
+
+std::string toText(const GroupPlan& plan, const Schedule& schedule) {
+  std::string out = "schedule {\n";
+  for (size_t l = 0; l < schedule.lists.size(); l++)
+    for (size_t k = 0; k < schedule.lists[l].size(); k++) {
+      const StageSchedule& s = schedule.lists[l][k];
+      const Stage& stage = plan.lists[l].stages[k];
+      out += fmt::format("  stage {}.{} {{", l, k);
+      if (s.vectorAxis >= 0) out += fmt::format(" vector {} {}x{};", stage.axes[s.vectorAxis].var, s.vectors, s.lanes);
+      if (s.unrollAxis >= 0) out += fmt::format(" unroll {} {};", stage.axes[s.unrollAxis].var, s.unroll);
+      out += " order";
+      for (int i : s.order) out += " " + stage.axes[i].var;
+      for (const std::string& p : s.packed) out += "; pack " + p;
+      out += s.stream ? "; stream }\n" : " }\n";
+    }
+  return out + "}\n";
+}
+
+}  // namespace tektite

@@ -1,0 +1,23 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fusion/plan.h"
+
+namespace tektite {
+
+/// The part of a plan's buffer that exists in memory, an axis each: the tensor's shape, or of a scratch buffer what a tile holds.
+std::vector<int64_t> memoryShape(const PlanBuffer&);
+/// Strides in elements of that part, in the buffer's order.
+std::vector<int64_t> memoryStrides(const PlanBuffer&);
+/// By how many elements an access moves when `var` grows by 1; nothing where it isn't affine in `var`.
+std::optional<int64_t> strideAlong(const PlanBuffer&, const std::vector<Expr>& index, const std::string& var);
+/// Does any index mention `var`?
+bool mentions(const std::vector<Expr>& index, const std::string& var);
+
+/// Gives every scratch buffer the memory order of what is stored into it: the order of a buffer that the stored value reads at the same
+/// place (a padded copy of a channels-last tensor is channels-last), else row-major.
+GroupPlan withScratchOrders(GroupPlan);
+
+}  // namespace tektite
