@@ -1,14 +1,78 @@
 #include "fusion/plan.h"
 
+#include <algorithm>
+
 #include "support/check.h"
 
 namespace tektite {
+namespace {
+
+std::string_view kindName(PlanBuffer::Kind k) {
+  switch (k) {
+    case PlanBuffer::Input: return "in";
+    case PlanBuffer::Constant: return "const";
+    case PlanBuffer::Output: return "out";
+    case PlanBuffer::Scratch: return "scratch";
+  }
+  return "";
+}
+std::string toText(const Region& r, int64_t extent) {
+  if (r.size >= extent && isConstant(r.base, 0)) return std::to_string(extent);
+  return fmt::format("{} +{} of {}", tektite::toText(r.base), r.size, extent);
+}
+std::string toText(const StageStore& s) {
+  std::string index;
+  for (const Expr& e : s.index) index += (index.empty() ? "" : ", ") + tektite::toText(e);
+  const std::string sign = s.combine.empty() ? "=" : s.combine + "=";
+  const std::string guard = s.guard ? " if " + tektite::toText(s.guard) : "";
+  return fmt::format("{}[{}] {} {}{}\n", s.buffer, index, sign, tektite::toText(s.value), guard);
+}
+std::string toText(const Stage& s) {
+  std::string out = fmt::format("    stage{} at depth {}: {}\n", s.contraction ? " contraction" : "", s.depth, s.comment);
+  for (const StageAxis& a : s.axes)
+    out += fmt::format("      {} {} in {}\n", a.reduce ? "reduce" : "axis", a.var, toText(a.region, a.extent));
+  for (const StageStore& store : s.inner) out += "      inner " + toText(store);
+  for (const Accumulator& acc : s.accumulators) {
+    out += "      " + acc.combine.name + " ";
+    for (size_t i = 0; i < acc.names.size(); i++)
+      out += fmt::format("{}{} <- {}", i ? "; " : "", acc.names[i], tektite::toText(acc.values[i]));
+    out += "\n";
+  }
+  for (const StageStore& store : s.outer) out += "      outer " + toText(store);
+  return out;
+}
+
+}  // namespace
 
 const PlanBuffer& GroupPlan::buffer(const std::string& name) const {
-  for (const PlanBuffer& b : buffers)
-    if (b.name == name) return b;
-  TEKTITE_CHECK(false, "no buffer '{}' in the plan", name);
-  return buffers[0];
+  const auto it = std::ranges::find(buffers, name, &PlanBuffer::name);
+  TEKTITE_CHECK(it != buffers.end(), "no buffer {}", name);
+  return *it;
+}
+
+std::string toText(const GroupPlan& p) {
+  std::string out = "plan {\n";
+  for (const PlanBuffer& b : p.buffers) {
+    out += fmt::format("  {} {}: {}", kindName(b.kind), b.name, toText(b.type));
+    if (!b.order.empty()) out += fmt::format(" order [{}]", fmt::join(b.order, " "));
+    if (b.feedsMoreStages) out += " read back";
+    if (b.kind == PlanBuffer::Scratch) {
+      out += fmt::format(" in {} at depth {} [", b.space, b.depth);
+      for (size_t i = 0; i < b.region.size(); i++)
+        out += (i ? ", " : "") + toText(b.region[i], b.type.extent(static_cast<int>(i)));
+      out += "]";
+    }
+    out += "\n";
+  }
+  for (const TileList& list : p.lists) {
+    out += "  tiles";
+    for (const TileAxis& t : list.tiles)
+      out += fmt::format(" {} {}/{}{}", t.var, t.extent, t.tile, t.grid ? "" : " serial");
+    if (list.sync >= 0) out += fmt::format(" sync stage {}", list.sync);
+    out += "\n";
+    for (const Stage& s : list.stages) out += toText(s);
+  }
+  return out + "}\n";
 }
 
 }  // namespace tektite

@@ -1,0 +1,350 @@
+#include "fusion/cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "support/check.h"
+
+namespace tektite {
+namespace {
+
+constexpr double kPeakShare = 0.75;         // of the FMA peak that contractions reach (peers/README: 66-88 %)
+constexpr double kSecondsPerTile = 20e-9;   // dealing a tile and entering its loops
+constexpr double kRowCycles = 6;            // entering an innermost loop
+
+int64_t sizeOf(const Span& s, int64_t extent) { return std::clamp<int64_t>(s.size, 0, extent); }
+
+/// Vector registers that hold values at once, evaluating children first; loads are operands of instructions.
+int registersOf(const std::vector<Expr>& roots) {
+  std::unordered_map<Hash, int> uses;
+  const auto children = [](const Expr& e) {
+    if (const Apply* a = e.as<Apply>()) return a->args;
+    if (const Cast* c = e.as<Cast>()) return std::vector<Expr>{c->arg};
+    return std::vector<Expr>{};
+  };
+  const auto held = [](const Expr& e) { return e.as<Apply>() || e.as<Cast>(); };
+  for (const Expr& root : roots) {
+    uses[root.hash()]++;
+    visit(root, [&](const Expr& e) {
+      for (const Expr& c : children(e)) uses[c.hash()]++;
+    });
+  }
+  int live = 0, most = 0;
+  std::unordered_map<Hash, int> left = uses;
+  for (const Expr& root : roots) {
+    visit(root, [&](const Expr& e) {
+      if (!held(e)) return;
+      live++;
+      most = std::max(most, live);
+      for (const Expr& c : children(e))
+        if (held(c) && --left[c.hash()] == 0) live--;
+    });
+    if (held(root) && --left[root.hash()] == 0) live--;
+  }
+  return most;
+}
+
+double chainOf(const std::vector<Expr>& roots) {
+  std::unordered_map<Hash, double> longest;
+  double most = 0;
+  for (const Expr& root : roots)
+    visit(root, [&](const Expr& e) {
+      double below = 0;
+      if (const Apply* a = e.as<Apply>()) {
+        for (const Expr& c : a->args) below = std::max(below, longest[c.hash()]);
+        below += info(a->op).slots;
+      } else if (const Cast* c = e.as<Cast>()) {
+        below = longest[c->arg.hash()] + 1;
+      }
+      longest[e.hash()] = below;
+      most = std::max(most, below);
+    });
+  return most;
+}
+
+/// Loads of a list of expressions in lanes: a gather or a strided one counts for every lane.
+double loadCost(const std::vector<Expr>& roots, const Stage& s, int vectorAxis, int lanes) {
+  double cost = 0;
+  std::unordered_map<Hash, bool> seen;
+  for (const Expr& root : roots)
+    for (const Expr& e : loadsOf(root)) {
+      if (!seen.emplace(e.hash(), true).second) continue;
+      const Load* l = e.as<Load>();
+      double one = 1;
+      for (size_t d = 0; d < l->index.size(); d++) {
+        const AxisSum sum = axisSum(l->index[d], s);
+        if (!sum.known) one = lanes;
+        for (const auto& [axis, c] : sum.terms)
+          if (axis == vectorAxis && (d + 1 < l->index.size() || c != 1)) one = lanes / 2.0;
+      }
+      cost += one;
+    }
+  return cost;
+}
+
+double slotsOfAll(const std::vector<Expr>& roots) {
+  double slots = 0;
+  std::unordered_map<Hash, bool> seen;
+  for (const Expr& root : roots)
+    visit(root, [&](const Expr& e) {
+      if (!seen.emplace(e.hash(), true).second || e.type() == DType::I64) return;
+      if (const Apply* a = e.as<Apply>()) slots += info(a->op).slots;
+      if (e.as<Cast>()) slots += 1;
+    });
+  return slots;
+}
+
+double bytesOf(const std::vector<int64_t>& extents, int elementBytes) {
+  double n = elementBytes;
+  for (const int64_t e : extents) n *= static_cast<double>(e);
+  return n;
+}
+
+/// Numbers of one tiling, gathered stage by stage.
+class Evaluation {
+ public:
+  Evaluation(const GroupShape& g, const StageSet& set, const std::vector<StageWork>& work, const Tiling& t, const Target& target)
+      : g_(g), set_(set), work_(work), t_(t), target_(target) {
+    out_.tiling = t;
+    out_.regions = inferRegions(g, t.tile);
+    for (size_t j = 0; j < t.tile.size(); j++) {
+      const int64_t extent = g.stages[g.root].extents[g.rootAxes[j]];
+      counts_.push_back(std::max<int64_t>(1, (extent + t.tile[j] - 1) / std::max<int64_t>(t.tile[j], 1)));
+    }
+  }
+
+  Tiled run() {
+    depths();
+    scratch();
+    double parallel = 0, last = 0;
+    for (size_t s = 0; s < g_.stages.size(); s++)
+      (t_.sync >= 0 && static_cast<int>(s) > t_.sync ? last : parallel) += stageSeconds(s);
+    double tiles = 1;
+    for (int i = 0; i < t_.grid; i++) tiles *= static_cast<double>(counts_[t_.order[i]]);
+    const double share = tiles / std::ceil(tiles / target_.cores);  // cores that work all the time
+    const double move = moves(share);
+    const double compute = parallel / share + last;
+    Cost& c = out_.cost;
+    c.launches = 1;
+    c.seconds = target_.launchSeconds + std::max(compute, move) + 0.1 * std::min(compute, move) + tiles * kSecondsPerTile / share;
+    c.recompute = base_ > 0 ? total_ / base_ : 1;
+    return std::move(out_);
+  }
+
+ private:
+  const GroupShape& g_;
+  const StageSet& set_;
+  const std::vector<StageWork>& work_;
+  const Tiling& t_;
+  const Target& target_;
+  Tiled out_;
+  std::vector<int64_t> counts_;
+  double total_ = 0, base_ = 0;
+
+  void depths() {
+    for (const auto& axes : out_.regions.stages) {
+      int depth = t_.grid;
+      for (int i = t_.grid; i < static_cast<int>(t_.order.size()); i++)
+        for (const Span& a : axes)
+          if (a.dependsOn(t_.order[i])) depth = i + 1;
+      if (t_.sync >= 0 && static_cast<int>(out_.depth.size()) > t_.sync) depth = t_.grid - 1;
+      out_.depth.push_back(depth);
+    }
+  }
+  double executions(int depth) const {
+    double n = 1;
+    for (int i = 0; i < depth; i++) n *= static_cast<double>(counts_[t_.order[i]]);
+    return n;
+  }
+  /// Mean size of a span over the tiles, clipped to its axis.
+  double meanSize(const Span& s, int64_t extent) const {
+    int tile = -1;
+    for (size_t j = 0; j < counts_.size(); j++)
+      if (s.coefficients[j]) {
+        if (tile >= 0) return static_cast<double>(sizeOf(s, extent));
+        tile = static_cast<int>(j);
+      }
+    if (tile < 0 || counts_[tile] > 256) return static_cast<double>(sizeOf(s, extent));
+    int64_t sum = 0;
+    for (int64_t t = 0; t < counts_[tile]; t++) {
+      const int64_t begin = s.base + s.coefficients[tile] * t;
+      sum += std::max<int64_t>(0, std::min(begin + s.size, extent) - std::max<int64_t>(begin, 0));
+    }
+    return static_cast<double>(sum) / static_cast<double>(counts_[tile]);
+  }
+
+  void scratch() {
+    std::vector<std::pair<double, int>> sizes;
+    for (size_t b = 0; b < g_.buffers.size(); b++) {
+      if (set_.buffers[b].kind != PlanBuffer::Scratch) continue;
+      double n = bytes(set_.buffers[b].type.dtype);
+      for (size_t d = 0; d < g_.buffers[b].size(); d++)
+        n *= static_cast<double>(sizeOf(out_.regions.buffers[b][d], g_.buffers[b][d]));
+      sizes.push_back({n, static_cast<int>(b)});
+    }
+    out_.space.resize(g_.buffers.size());
+    std::ranges::sort(sizes);
+    double used = 0;
+    const double l1 = static_cast<double>(capacity("l1", 0)) / 2, l2 = static_cast<double>(capacity("l2", 1)) * 0.6;
+    for (const auto& [n, b] : sizes) {
+      used += n;
+      out_.space[b] = used <= l1 ? "l1" : used <= l2 ? "l2" : "main";
+    }
+    out_.cost.scratchBytes = static_cast<int64_t>(used);
+  }
+  int64_t capacity(const char* name, int fallback) const {
+    if (const Level* l = target_.level(name)) return l->bytes;
+    return target_.levels[std::min<size_t>(static_cast<size_t>(fallback) + 1, target_.levels.size() - 2)].bytes;
+  }
+  /// Cycles of a core for a vector access to a scratch buffer, in loads from L1.
+  double slowdown(int buffer) const {
+    const std::string& s = out_.space[buffer];
+    return s.empty() || s == "l1" ? 1 : s == "l2" ? 1.5 : 4;
+  }
+
+  double stageSeconds(size_t s) {
+    const StageShape& shape = g_.stages[s];
+    const StageWork& w = work_[s];
+    const double runs = executions(out_.depth[s]);
+    double points = runs, outer = runs, whole = 1;
+    for (size_t a = 0; a < shape.extents.size(); a++) {
+      const double mean = meanSize(out_.regions.stages[s][a], shape.extents[a]);
+      points *= mean;
+      whole *= static_cast<double>(shape.extents[a]);
+      if (!shape.reduce[a]) outer *= mean;
+    }
+    const int lanes = std::max(1, target_.lanes(w.elementBytes));
+    double vector = 1, rows = runs;  // share of lanes in use; innermost loops entered
+    if (w.vectorAxis >= 0) {
+      const double n = static_cast<double>(sizeOf(out_.regions.stages[s][w.vectorAxis], shape.extents[w.vectorAxis]));
+      vector = n > 0 ? n / (std::ceil(n / lanes) * lanes) : 1;
+      rows = n > 0 ? points / n : 0;
+    }
+    Cost& c = out_.cost;
+    c.registers = std::max(c.registers, w.registers);
+    c.slots += points * w.slots + outer * w.outerSlots;
+    total_ += points * (w.slots + w.loads + 1);
+    base_ += whole * (w.slots + w.loads + 1);
+    if (w.contraction) return contractionSeconds(s, points, outer, runs, lanes, vector);
+    double memory = w.loads + w.stores;
+    for (const Touch& t : shape.reads) memory += slowdown(t.buffer) - 1;
+    const double chain = w.chain * w.chain * 4 / target_.reorderWindow;  // latency that the window does not hide
+    const double perVector = std::max({w.slots / target_.slotsPerCycle, memory / target_.loadsPerCycle, chain});
+    const double after = std::max(w.outerSlots / target_.slotsPerCycle, (w.outerLoads + w.outerStores) / target_.loadsPerCycle);
+    return (points * perVector / lanes / vector + outer * after / lanes + rows * kRowCycles) / target_.hertz;
+  }
+  double contractionSeconds(size_t s, double points, double outer, double runs, int lanes, double vector) {
+    const StageShape& shape = g_.stages[s];
+    const StageWork& w = work_[s];
+    out_.cost.flops += 2 * points;
+    double packed = 0, rows = 1;
+    for (size_t a = 0; a < shape.extents.size(); a++)
+      if (!shape.reduce[a] && static_cast<int>(a) != w.vectorAxis)
+        rows *= meanSize(out_.regions.stages[s][a], shape.extents[a]);
+    for (const Touch& t : shape.reads) {
+      if (set_.buffers[t.buffer].kind == PlanBuffer::Constant) continue;
+      bool alongVector = false;
+      double elements = runs;
+      for (size_t d = 0; d < t.dims.size(); d++) {
+        elements *= static_cast<double>(sizeOf(out_.regions.buffers[t.buffer][d], g_.buffers[t.buffer][d]));
+        for (const auto& [axis, c] : t.dims[d].terms) alongVector |= axis == w.vectorAxis;
+      }
+      if (alongVector) packed += elements;
+    }
+    const double reached = kPeakShare * vector * (rows >= 4 ? 1 : 0.4);
+    const double after = std::max(w.outerSlots / target_.slotsPerCycle, (w.outerLoads + w.outerStores) / target_.loadsPerCycle);
+    return (points / lanes / target_.fmaPerCycle / reached + packed * 3 / lanes + outer * after / lanes) / target_.hertz;
+  }
+
+  /// Main memory and shared caches: every tensor from outside, by how often its parts are fetched.
+  double moves(double share) {
+    double seconds = 0;
+    for (size_t b = 0; b < g_.buffers.size(); b++) {
+      const PlanBuffer& buffer = set_.buffers[b];
+      if (buffer.kind == PlanBuffer::Scratch) {
+        if (out_.space[b] == "main") seconds += 2 * moveSeconds(scratchTraffic(b), scratchTraffic(b), share, target_);
+        continue;
+      }
+      const double tensor = bytesOf(g_.buffers[b], bytes(buffer.type.dtype));
+      double part = bytes(buffer.type.dtype), fetched = 1, again = 1;
+      for (size_t d = 0; d < g_.buffers[b].size(); d++) part *= meanSize(out_.regions.buffers[b][d], g_.buffers[b][d]);
+      for (size_t j = 0; j < counts_.size(); j++) {
+        const bool depends = std::ranges::any_of(out_.regions.buffers[b], [&](const Span& s) { return s.dependsOn(static_cast<int>(j)); });
+        (depends ? fetched : again) *= static_cast<double>(counts_[j]);
+      }
+      const double touched = std::min(part * fetched, tensor);
+      (buffer.kind == PlanBuffer::Output ? out_.cost.bytesWritten : out_.cost.bytesRead) += static_cast<int64_t>(touched);
+      seconds += moveSeconds(part * fetched, tensor, share, target_) * (buffer.kind == PlanBuffer::Output ? 1.5 : 1);
+      if (buffer.kind == PlanBuffer::Output || again <= 1) continue;
+      const bool stays = part <= static_cast<double>(capacity("l2", 1)) / 2;  // of successive tiles the part is the same
+      seconds += moveSeconds(part * fetched * (again - 1), stays ? part : tensor, share, target_);
+    }
+    return seconds;
+  }
+  double scratchTraffic(size_t b) const {
+    double n = bytes(set_.buffers[b].type.dtype);
+    for (size_t d = 0; d < g_.buffers[b].size(); d++)
+      n *= static_cast<double>(sizeOf(out_.regions.buffers[b][d], g_.buffers[b][d]));
+    return n * (g_.writer[b] >= 0 ? executions(out_.depth[g_.writer[b]]) : 1);
+  }
+};
+
+}  // namespace
+
+double moveSeconds(double bytes, double tensorBytes, double cores, const Target& t) {
+  const Level* home = &t.levels.back();
+  for (size_t i = 1; i + 1 < t.levels.size(); i++) {
+    const double held = static_cast<double>(t.levels[i].bytes) * (t.levels[i].sharedBytesPerSecond > 0 ? 1 : t.cores);
+    if (tensorBytes * 2 <= held) {
+      home = &t.levels[i];
+      break;
+    }
+  }
+  double rate = home->bytesPerSecond * cores;
+  if (home->sharedBytesPerSecond > 0) rate = std::min(rate, home->sharedBytesPerSecond);
+  return rate > 0 ? bytes / rate : 0;
+}
+
+StageWork workOf(const Stage& s, const StageSet& set) {
+  StageWork w;
+  w.contraction = s.contraction;
+  std::vector<Expr> inner, outer;
+  for (const StageStore& store : s.inner) inner.push_back(store.value);
+  for (const Accumulator& a : s.accumulators)
+    for (const Expr& e : a.values) inner.push_back(e), w.slots += 1;
+  for (const StageStore& store : s.outer) outer.push_back(store.value);
+  std::map<int, int> votes;
+  std::map<std::string, DType> types;
+  for (const PlanBuffer& b : set.buffers) types[b.name] = b.type.dtype;
+  const auto vote = [&](const std::vector<Expr>& index, int weight) {
+    if (index.empty()) return;
+    for (const auto& [axis, c] : axisSum(index.back(), s).terms)
+      if (c == 1) votes[axis] += weight;
+  };
+  for (const Expr& e : inner)
+    for (const Expr& l : loadsOf(e)) vote(l.as<Load>()->index, 2);
+  for (const auto* stores : {&s.inner, &s.outer})
+    for (const StageStore& store : *stores) {
+      vote(store.index, s.contraction ? 100 : stores == &s.inner ? 3 : 1);
+      w.elementBytes = std::max(w.elementBytes, bytes(store.value.type()));
+    }
+  int best = 0;
+  for (const auto& [axis, n] : votes)
+    if (n > best && !(s.contraction && s.axes[axis].reduce)) best = n, w.vectorAxis = axis;
+  if (w.vectorAxis < 0 && !s.axes.empty()) w.vectorAxis = static_cast<int>(s.axes.size()) - 1;
+  w.slots += slotsOfAll(inner);
+  w.outerSlots = slotsOfAll(outer);
+  w.loads = loadCost(inner, s, w.vectorAxis, 16);
+  w.outerLoads = loadCost(outer, s, w.vectorAxis, 16);
+  w.stores = static_cast<double>(s.inner.size());
+  w.outerStores = static_cast<double>(s.outer.size());
+  w.chain = s.contraction ? 0 : chainOf(inner);
+  w.registers = std::max(registersOf(inner) + static_cast<int>(s.accumulators.size()), registersOf(outer));
+  return w;
+}
+
+Tiled evaluate(const GroupShape& g, const StageSet& set, const std::vector<StageWork>& work, const Tiling& t, const Target& target) {
+  return Evaluation(g, set, work, t, target).run();
+}
+
+}  // namespace tektite

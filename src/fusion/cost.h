@@ -1,0 +1,40 @@
+#pragma once
+#include "fusion/region.h"
+#include "ir/target.h"
+
+namespace tektite {
+
+/// What one point of a stage costs: issue slots, loads and stores, before and after its reductions.
+struct StageWork {
+  double slots = 0, loads = 0, stores = 0;       ///< at every point
+  double outerSlots = 0, outerLoads = 0, outerStores = 0;
+  double chain = 0;                              ///< slots of the longest dependent chain at a point
+  bool contraction = false;
+  int vectorAxis = -1;                           ///< the axis that most accesses have innermost
+  int elementBytes = 4;
+  int registers = 0;                             ///< vector registers that hold values at once
+};
+StageWork workOf(const Stage&, const StageSet&);
+
+/// How the tiled axes are cut: a size each, the order of those with several tiles, and how many of these are the grid.
+struct Tiling {
+  std::vector<int64_t> tile;
+  std::vector<int> order;
+  int grid = 0;
+  int sync = -1;                                 ///< the stage whose reduction the last grid axis tiles
+};
+
+/// A tiling with all that follows from it.
+struct Tiled {
+  Tiling tiling;
+  Regions regions;
+  std::vector<int> depth;                        ///< of each stage
+  std::vector<std::string> space;                ///< of each buffer; "": not scratch
+  Cost cost;
+};
+Tiled evaluate(const GroupShape&, const StageSet&, const std::vector<StageWork>&, const Tiling&, const Target&);
+
+/// Seconds that one core, or all, need to move bytes of a tensor of `tensorBytes` to or from the level where it rests.
+double moveSeconds(double bytes, double tensorBytes, double cores, const Target&);
+
+}  // namespace tektite

@@ -1,0 +1,18 @@
+#pragma once
+#include <set>
+#include <string>
+#include <vector>
+
+#include "fusion/plan.h"
+
+namespace tektite {
+
+/// Joins stages that can be one nest: a map into the reduction or map that reads it at the same point, a map behind the
+/// reductions that it reads at its own point, and independent nests of equal axes that read the same data. Stores that nobody else
+/// reads go, unless `kept`. The result is in topological order. Axis variables of different stages are different.
+std::vector<Stage> mergeStages(std::vector<Stage>, const std::set<std::string>& kept);
+
+/// Does a load of the accumulated values serve several points of the space?
+bool hasReuse(const Stage&);
+
+}  // namespace tektite

@@ -1,0 +1,169 @@
+#include <algorithm>
+
+#include "fusion/fuse.h"
+#include "fusion/tiles.h"
+#include "support/check.h"
+
+namespace tektite {
+namespace {
+
+/// Writes a tiling and its regions into the stages and buffers: what lowering reads.
+class Assembly {
+ public:
+  Assembly(StageSet set, const GroupShape& g, const Tiled& tiled) : set_(std::move(set)), g_(g), tiled_(tiled) {}
+
+  std::shared_ptr<const GroupPlan> run() {
+    TileList list;
+    const Tiling& t = tiled_.tiling;
+    for (size_t i = 0; i < t.order.size(); i++) {
+      const int j = t.order[i];
+      const std::string name = "t" + std::to_string(i);
+      vars_[j] = var(name);
+      list.tiles.push_back({name, g_.stages[g_.root].extents[g_.rootAxes[j]], t.tile[j], static_cast<int>(i) < t.grid});
+    }
+    list.sync = t.sync;
+    buffers();
+    for (size_t s = 0; s < set_.stages.size(); s++) stage(s);
+    list.stages = std::move(set_.stages);
+    std::ranges::stable_sort(list.stages, {}, [&](const Stage& s) { return list.sync >= 0 ? 0 : s.depth; });
+    plan_.lists.push_back(std::move(list));
+    plan_.cost = tiled_.cost;
+    return std::make_shared<const GroupPlan>(std::move(plan_));
+  }
+
+ private:
+  StageSet set_;
+  const GroupShape& g_;
+  const Tiled& tiled_;
+  GroupPlan plan_;
+  std::map<int, Expr> vars_;                   // of tile axes with several tiles
+  std::map<std::string, std::string> kept_;    // outputs whose halo is read: the scratch that holds it
+
+  Region region(const Span& s) const {
+    Expr base(s.base);
+    for (const auto& [j, v] : vars_)
+      if (s.coefficients[j]) base = base + v * Expr(s.coefficients[j]);
+    return {simplify(base, {}), s.size};
+  }
+  /// Is the axis of a stage in one tile exactly what the tile owns?
+  bool isOwn(size_t s, size_t axis) const {
+    const Span& span = tiled_.regions.stages[s][axis];
+    const int j = g_.follows[s][axis];
+    if (j < 0 || !vars_.count(j)) return std::ranges::all_of(span.coefficients, [](int64_t c) { return c == 0; });
+    return span.base == 0 && span.size == tiled_.tiling.tile[j] && span.coefficients[j] == span.size;
+  }
+  int depthOf(int writer) const { return writer < 0 ? 0 : tiled_.depth[writer]; }
+
+  void buffers() {
+    for (size_t b = 0; b < set_.buffers.size(); b++) {
+      PlanBuffer buffer = set_.buffers[b];
+      const int writer = g_.writer[b];
+      bool readBack = false;
+      if (buffer.kind == PlanBuffer::Output)
+        for (size_t s = 0; s < g_.stages.size(); s++)
+          for (const Touch& t : g_.stages[s].reads) readBack |= t.buffer == static_cast<int>(b) && static_cast<int>(s) != writer;
+      const auto place = [&](PlanBuffer& scratch, const std::string& space) {
+        scratch.space = space;
+        scratch.depth = depthOf(writer);
+        for (const Span& span : tiled_.regions.buffers[b]) scratch.region.push_back(region(span));
+      };
+      if (buffer.kind == PlanBuffer::Scratch) place(buffer, tiled_.space[b]);
+      if (readBack) {
+        bool own = true;
+        for (size_t a = 0; a < g_.stages[writer].extents.size(); a++) own &= isOwn(static_cast<size_t>(writer), a);
+        buffer.feedsMoreStages = own;
+        if (!own) {
+          PlanBuffer halo = buffer;
+          halo.kind = PlanBuffer::Scratch;
+          halo.name = buffer.name + "_here";
+          place(halo, "l2");
+          kept_[buffer.name] = halo.name;
+          plan_.buffers.push_back(buffer);
+          extra_.push_back(std::move(halo));
+          continue;
+        }
+      }
+      plan_.buffers.push_back(std::move(buffer));
+    }
+    std::ranges::stable_sort(plan_.buffers, {}, [](const PlanBuffer& b) {
+      return b.kind == PlanBuffer::Output ? 1 : b.kind == PlanBuffer::Scratch ? 2 : 0;
+    });
+    plan_.buffers.insert(plan_.buffers.end(), extra_.begin(), extra_.end());
+  }
+  std::vector<PlanBuffer> extra_;
+
+  void stage(size_t s) {
+    Stage& stage = set_.stages[s];
+    stage.depth = tiled_.depth[s];
+    for (size_t a = 0; a < stage.axes.size(); a++) {
+      stage.axes[a].region = region(tiled_.regions.stages[s][a]);
+    }
+    if (!kept_.empty())
+      stage = mapped(stage, [&](const Expr& root) {
+        return rewrite(root, [&](const Expr& e) -> Expr {
+          const Load* l = e.as<Load>();
+          const auto it = l ? kept_.find(l->buffer) : kept_.end();
+          return it == kept_.end() ? Expr() : load(it->second, e.type(), l->index);
+        });
+      });
+    for (bool inner : {true, false}) {
+      std::vector<StageStore>& stores = inner ? stage.inner : stage.outer;
+      std::vector<StageStore> more;
+      for (StageStore& store : stores) {
+        if (const auto it = kept_.find(store.buffer); it != kept_.end()) {
+          more.push_back(store);
+          more.back().buffer = it->second;
+        }
+        const bool output = std::ranges::any_of(set_.buffers, [&](const PlanBuffer& b) {
+          return b.name == store.buffer && b.kind == PlanBuffer::Output;
+        });
+        if (output) store.guard = guardOf(s, store, inner);
+      }
+      stores.insert(stores.end(), more.begin(), more.end());
+    }
+  }
+
+  /// Where the tile is not the owner of an element, another tile stores it.
+  Expr guardOf(size_t s, const StageStore& store, bool inner) const {
+    const Stage& stage = set_.stages[s];
+    std::vector<bool> covered(g_.rootAxes.size(), false);
+    Expr guard = boolean(true);
+    for (size_t a = 0; a < stage.axes.size(); a++) {
+      const int j = g_.follows[s][a];
+      const bool indexes = std::ranges::any_of(store.index, [&](const Expr& e) {
+        return std::ranges::count(freeVars(e), stage.axes[a].var) > 0;
+      });
+      if (!indexes || j < 0 || !vars_.count(j)) continue;
+      covered[j] = true;
+      if (isOwn(s, a)) continue;
+      const Expr at = var(stage.axes[a].var), first = vars_.at(j) * Expr(tiled_.tiling.tile[j]);
+      guard = logicalAnd(guard, logicalAnd(le(first, at), lt(at, first + Expr(tiled_.tiling.tile[j]))));
+    }
+    for (const auto& [j, v] : vars_) {
+      if (covered[j]) continue;
+      const auto position = std::ranges::find(tiled_.tiling.order, j) - tiled_.tiling.order.begin();
+      const bool combined = tiled_.tiling.sync >= 0 && position == tiled_.tiling.grid - 1 &&
+                            (static_cast<int>(s) > tiled_.tiling.sync || (static_cast<int>(s) == tiled_.tiling.sync && !inner));
+      if (position < tiled_.depth[s] && !combined) guard = logicalAnd(guard, eq(v, Expr(0)));
+    }
+    return asInteger(guard) ? Expr() : guard;
+  }
+};
+
+}  // namespace
+
+PlanResult planGroup(const Graph& body, const Target& target, const FusionOptions& options) {
+  AccessOf access(body.nodes.size());
+  for (size_t n = 0; n < body.nodes.size(); n++)
+    if (auto a = accessOf(body, static_cast<int>(n))) access[n] = std::make_shared<const Access>(std::move(*a));
+  auto defs = defsOf(body, access);
+  if (const Refusal* r = std::get_if<Refusal>(&defs)) return {nullptr, *r};
+  StageSet set = formStages(body, std::get<Defs>(defs));
+  std::vector<StageWork> work;
+  for (const Stage& s : set.stages) work.push_back(workOf(s, set));
+  GroupShape shape = shapeOf(set);
+  const Tiled tiled = chooseTiles(shape, set, work, target, options.numerics != Numerics::Strict);
+  return {Assembly(std::move(set), shape, tiled).run(), {}};
+}
+
+}  // namespace tektite

@@ -1,0 +1,202 @@
+#include "fusion/region.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "support/check.h"
+
+namespace tektite {
+namespace {
+
+/// The span of a sum of axes.
+Span spanOf(const AxisSum& sum, const std::vector<Span>& axes, int64_t extent, size_t tiles) {
+  if (!sum.known) return wholeSpan(extent, tiles);
+  Span out{std::vector<int64_t>(tiles, 0), sum.constant, 1};
+  for (const auto& [axis, c] : sum.terms) {
+    const Span& a = axes[axis];
+    if (a.size == 0) return {std::vector<int64_t>(tiles, 0), 0, 0};
+    for (size_t j = 0; j < tiles; j++) out.coefficients[j] += c * a.coefficients[j];
+    out.base += c * (c > 0 ? a.base : a.base + a.size - 1);
+    out.size += std::abs(c) * (a.size - 1);
+  }
+  return out.isWhole(extent) ? wholeSpan(extent, tiles) : out;
+}
+
+/// Narrows the axes that make up a written dim to what is demanded of it.
+void demandAxes(const AxisSum& sum, const Span& want, const StageShape& s, std::vector<Span>& axes,
+                const std::vector<int64_t>& counts) {
+  const size_t tiles = want.coefficients.size();
+  const auto ask = [&](int axis, const Span& span) { axes[axis] = unite(axes[axis], span, s.extents[axis]); };
+  if (!sum.known) return;
+  Span rest = want;
+  rest.base -= sum.constant;
+  for (size_t i = 0; i < sum.terms.size(); i++) {
+    const auto [axis, c] = sum.terms[i];
+    if (c <= 0) return ask(axis, wholeSpan(s.extents[axis], tiles));
+    if (c == 1) return ask(axis, rest);
+    Span high{std::vector<int64_t>(tiles, 0), 0, 0}, low = high;
+    int64_t lowEnd = 0;
+    for (size_t j = 0; j < tiles; j++) {
+      const int64_t k = rest.coefficients[j];
+      (k % c == 0 ? high.coefficients[j] : low.coefficients[j]) = k % c == 0 ? k / c : k;
+      if (k % c != 0) lowEnd += k * (counts[j] - 1);
+    }
+    high.base = rest.base >= 0 ? rest.base / c : -((-rest.base + c - 1) / c);
+    low.base = rest.base - high.base * c;
+    const bool lowInside = std::ranges::all_of(low.coefficients, [](int64_t k) { return k >= 0; }) && lowEnd + low.base < c;
+    if (lowInside && rest.size <= c && (low.base + rest.size <= c || low.base == 0)) {
+      high.size = 1;
+      low.size = rest.size;
+    } else if (lowEnd == 0 && low.base == 0) {
+      high.size = (rest.size + c - 1) / c;
+      low = {std::vector<int64_t>(tiles, 0), 0, c};
+    } else {
+      for (; i < sum.terms.size(); i++) ask(sum.terms[i].first, wholeSpan(s.extents[sum.terms[i].first], tiles));
+      return;
+    }
+    ask(axis, high);
+    rest = low;
+  }
+}
+
+struct UnionFind {
+  std::vector<int> parent;
+  int find(int x) {
+    while (parent[x] != x) x = parent[x] = parent[parent[x]];
+    return x;
+  }
+};
+
+}  // namespace
+
+bool Span::isWhole(int64_t extent) const {
+  return base <= 0 && base + size >= extent && std::ranges::all_of(coefficients, [](int64_t c) { return c == 0; });
+}
+Span wholeSpan(int64_t extent, size_t tiles) { return {std::vector<int64_t>(tiles, 0), 0, extent}; }
+Span unite(const Span& a, const Span& b, int64_t extent) {
+  if (a.size < 0) return b.isWhole(extent) ? wholeSpan(extent, b.coefficients.size()) : b;
+  if (b.size < 0) return a;
+  if (a.coefficients != b.coefficients) return wholeSpan(extent, a.coefficients.size());
+  Span out{a.coefficients, std::min(a.base, b.base), 0};
+  out.size = std::max(a.base + a.size, b.base + b.size) - out.base;
+  return out.isWhole(extent) ? wholeSpan(extent, a.coefficients.size()) : out;
+}
+
+AxisSum axisSum(const Expr& index, const Stage& s) {
+  const Linear linear = linearOf(index);
+  AxisSum out{{}, linear.constant, true};
+  for (const auto& [term, c] : linear.terms) {
+    const Var* v = term.as<Var>();
+    const auto axis = v ? std::ranges::find(s.axes, v->name, &StageAxis::var) : s.axes.end();
+    if (axis == s.axes.end()) return {{}, 0, false};
+    out.terms.push_back({static_cast<int>(axis - s.axes.begin()), c});
+  }
+  std::ranges::sort(out.terms, [](const auto& a, const auto& b) { return a.second > b.second; });
+  return out;
+}
+
+GroupShape shapeOf(const StageSet& set) {
+  GroupShape g;
+  std::map<std::string, int> number;
+  for (const PlanBuffer& b : set.buffers) {
+    number[b.name] = static_cast<int>(g.buffers.size());
+    g.buffers.push_back(b.type.extents());
+    g.output.push_back(b.kind == PlanBuffer::Output);
+  }
+  g.writer.assign(g.buffers.size(), -1);
+  for (const Stage& s : set.stages) {
+    StageShape shape;
+    for (const StageAxis& a : s.axes) shape.extents.push_back(a.extent), shape.reduce.push_back(a.reduce);
+    const auto touch = [&](const std::string& buffer, const std::vector<Expr>& index) {
+      Touch t{number.at(buffer), {}};
+      for (const Expr& e : index) t.dims.push_back(axisSum(e, s));
+      return t;
+    };
+    for (const Expr& e : loadsOf(s)) shape.reads.push_back(touch(e.as<Load>()->buffer, e.as<Load>()->index));
+    for (const auto* stores : {&s.inner, &s.outer})
+      for (const StageStore& store : *stores) {
+        shape.writes.push_back(touch(store.buffer, store.index));
+        g.writer[shape.writes.back().buffer] = static_cast<int>(g.stages.size());
+      }
+    g.stages.push_back(std::move(shape));
+  }
+  return g;
+}
+
+void setRoot(GroupShape& g, int stage, std::vector<int> axes) {
+  g.root = stage;
+  g.rootAxes = std::move(axes);
+  // Axes that run over the same dim of a buffer, element for element, are one axis.
+  std::vector<int> firstAxis, firstDim;
+  int n = 0;
+  for (const StageShape& s : g.stages) firstAxis.push_back(n), n += static_cast<int>(s.extents.size());
+  for (const auto& b : g.buffers) firstDim.push_back(n), n += static_cast<int>(b.size());
+  UnionFind classes;
+  classes.parent.resize(static_cast<size_t>(n));
+  std::iota(classes.parent.begin(), classes.parent.end(), 0);
+  for (size_t s = 0; s < g.stages.size(); s++)
+    for (const auto* touches : {&g.stages[s].reads, &g.stages[s].writes})
+      for (const Touch& t : *touches)
+        for (size_t d = 0; d < t.dims.size(); d++) {
+          const AxisSum& sum = t.dims[d];
+          if (!sum.known || sum.terms.size() != 1 || sum.constant != 0 || sum.terms[0].second != 1) continue;
+          if (g.stages[s].extents[sum.terms[0].first] != g.buffers[t.buffer][d]) continue;
+          classes.parent[classes.find(firstAxis[s] + sum.terms[0].first)] = classes.find(firstDim[t.buffer] + static_cast<int>(d));
+        }
+  g.follows.clear();
+  for (size_t s = 0; s < g.stages.size(); s++) {
+    g.follows.emplace_back(g.stages[s].extents.size(), -1);
+    for (size_t j = 0; j < g.rootAxes.size(); j++)
+      for (size_t a = 0; a < g.stages[s].extents.size(); a++)
+        if (classes.find(firstAxis[s] + static_cast<int>(a)) == classes.find(firstAxis[stage] + g.rootAxes[j]) &&
+            !std::ranges::count(g.follows[s], static_cast<int>(j)) && g.follows[s][a] < 0)
+          g.follows[s][a] = static_cast<int>(j);
+  }
+  for (size_t j = 0; j < g.rootAxes.size(); j++) {
+    std::ranges::replace(g.follows[stage], static_cast<int>(j), -1);
+    g.follows[stage][g.rootAxes[j]] = static_cast<int>(j);
+  }
+}
+
+Regions inferRegions(const GroupShape& g, const std::vector<int64_t>& tile) {
+  const size_t tiles = tile.size();
+  std::vector<int64_t> counts;
+  const auto own = [&](int j) {
+    const int64_t extent = g.stages[g.root].extents[g.rootAxes[j]];
+    Span s = wholeSpan(extent, tiles);
+    if (tile[j] < extent) s.size = s.coefficients[j] = tile[j];
+    return s;
+  };
+  for (size_t j = 0; j < tiles; j++) {
+    const int64_t extent = g.stages[g.root].extents[g.rootAxes[j]];
+    counts.push_back(std::max<int64_t>(1, (extent + tile[j] - 1) / std::max<int64_t>(tile[j], 1)));
+  }
+  Regions out;
+  for (const auto& b : g.buffers) out.buffers.emplace_back(b.size());
+  for (const StageShape& s : g.stages) out.stages.emplace_back(s.extents.size());
+  for (int s = static_cast<int>(g.stages.size()) - 1; s >= 0; s--) {
+    const StageShape& shape = g.stages[s];
+    std::vector<Span>& axes = out.stages[s];
+    bool writesOutput = s == g.root;
+    for (const Touch& w : shape.writes) {
+      writesOutput |= g.output[w.buffer];
+      for (size_t d = 0; d < w.dims.size(); d++)
+        if (out.buffers[w.buffer][d].size >= 0) demandAxes(w.dims[d], out.buffers[w.buffer][d], shape, axes, counts);
+    }
+    for (size_t a = 0; a < axes.size(); a++) {
+      const int j = shape.reduce[a] && s != g.root ? -1 : g.follows[s][a];
+      if (writesOutput && j >= 0) axes[a] = unite(axes[a], own(j), shape.extents[a]);
+      if (axes[a].size < 0 || shape.reduce[a] || writesOutput)  // every element of an output is some tile's own
+        if (j < 0) axes[a] = wholeSpan(shape.extents[a], tiles);
+    }
+    for (const auto* touches : {&shape.writes, &shape.reads})
+      for (const Touch& t : *touches)
+        for (size_t d = 0; d < t.dims.size(); d++) {
+          const int64_t extent = g.buffers[t.buffer][d];
+          out.buffers[t.buffer][d] = unite(out.buffers[t.buffer][d], spanOf(t.dims[d], axes, extent, tiles), extent);
+        }
+  }
+  return out;
+}
+
+}  // namespace tektite

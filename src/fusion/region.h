@@ -1,0 +1,61 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "fusion/stages.h"
+
+namespace tektite {
+
+/// Part of an axis as a function of the tile numbers: it starts at base + sum coefficient[j] * t_j and has `size` elements,
+/// clipped to the axis. `size` < 0: nothing is known of it yet.
+struct Span {
+  std::vector<int64_t> coefficients;
+  int64_t base = 0, size = -1;
+  bool isWhole(int64_t extent) const;
+  bool dependsOn(int tile) const { return coefficients[tile] != 0; }
+};
+Span wholeSpan(int64_t extent, size_t tiles);
+/// The smallest span of this form around both; whole where there is none.
+Span unite(const Span&, const Span&, int64_t extent);
+
+/// A sum of axes of a stage, or unknown (reads data, or is no sum).
+struct AxisSum {
+  std::vector<std::pair<int, int64_t>> terms;  // axis, coefficient; coefficients descend
+  int64_t constant = 0;
+  bool known = true;
+};
+AxisSum axisSum(const Expr& index, const Stage&);
+
+/// An access of a stage to a buffer of the group.
+struct Touch {
+  int buffer;
+  std::vector<AxisSum> dims;
+};
+
+/// What region inference sees of a group: for each stage its axes, reads and writes as sums of axes.
+struct StageShape {
+  std::vector<int64_t> extents;
+  std::vector<bool> reduce;
+  std::vector<Touch> reads, writes;
+};
+struct GroupShape {
+  std::vector<StageShape> stages;
+  std::vector<std::vector<int64_t>> buffers;   ///< extents
+  std::vector<int> writer;                     ///< stage, or -1
+  std::vector<bool> output;
+  int root = -1;                               ///< the stage whose axes are tiled
+  std::vector<int> rootAxes;                   ///< the axes that tile variables count
+  std::vector<std::vector<int>> follows;       ///< [stage][axis]: the tile variable whose axis this is, or -1
+};
+GroupShape shapeOf(const StageSet&);
+/// Makes these axes of a stage the tiled ones.
+void setRoot(GroupShape&, int stage, std::vector<int> axes);
+
+/// Tile sizes, one a root axis, and what they imply: the part of every axis in one tile, backwards from the outputs.
+struct Regions {
+  std::vector<std::vector<Span>> stages;   ///< [stage][axis]
+  std::vector<std::vector<Span>> buffers;  ///< [buffer][dim] that a tile's stages read or write
+};
+Regions inferRegions(const GroupShape&, const std::vector<int64_t>& tile);
+
+}  // namespace tektite

@@ -1,0 +1,257 @@
+#include "fusion/stages.h"
+
+#include <algorithm>
+#include <set>
+
+#include "fusion/merge_stages.h"
+#include "support/check.h"
+
+namespace tektite {
+namespace {
+
+/// Expands definitions at index expressions: what is inlined becomes part of the reader's expression.
+class Expander {
+ public:
+  explicit Expander(const Defs& defs) : defs_(defs) {}
+
+  /// Member `m` of definition d at `index`; reduce axes are the expressions `reduce`.
+  Expr at(int d, int m, const std::vector<Expr>& index, const std::vector<Expr>& reduce) {
+    const Def& def = defs_.list[d];
+    return rewrite(def.access->values[m], [&](const Expr& e) -> Expr {
+      if (const Var* v = e.as<Var>()) {
+        const auto& from = v->name[0] == 'd' ? index : reduce;
+        const size_t axis = static_cast<size_t>(std::stoi(v->name.substr(1)));
+        return axis < from.size() ? from[axis] : Expr();
+      }
+      if (const Load* l = e.as<Load>()) return read(def.operands[std::stoi(l->buffer.substr(1))], l->index);
+      return {};
+    });
+  }
+  Expr read(int d, const std::vector<Expr>& index) {
+    const Def& def = defs_.list[d];
+    if (def.kind == Def::Scalar) return def.scalar;
+    if (def.kind == Def::Leaf || def.stored) return load(def.name, def.type, normal(index, def.extents));
+    Hasher h;
+    h.add(d);
+    for (const Expr& e : index) h.add(e.hash());
+    const Hash key = h.finish();
+    if (const auto it = done_.find(key); it != done_.end()) return it->second;
+    Expr e = at(d, 0, index, {});
+    return done_[key] = def.access->movesData ? simplify(e, ranges) : e;
+  }
+
+  Ranges ranges;  // of the axis variables in use
+
+ private:
+  std::vector<Expr> normal(const std::vector<Expr>& index, const std::vector<int64_t>& extents) const {
+    std::vector<Expr> out;
+    for (size_t i = 0; i < index.size(); i++) out.push_back(extents[i] == 1 ? Expr(0) : simplify(index[i], ranges));
+    return out;
+  }
+  const Defs& defs_;
+  std::unordered_map<Hash, Expr> done_;
+};
+
+class StageFormer {
+ public:
+  StageFormer(const Graph& g, const Defs& defs) : g_(g), defs_(defs), expand_(defs) {}
+
+  StageSet run() {
+    std::vector<Stage> stages;
+    for (int d = 0; d < static_cast<int>(defs_.list.size()); d++) {
+      const Def& def = defs_.list[d];
+      if (def.kind == Def::Point && def.stored) stages.push_back(point(d));
+      if (def.kind == Def::Reduced && def.reduction == d) stages.push_back(reduction(d));
+    }
+    for (size_t i = 0; i < defs_.ofOutput.size(); i++)
+      if (copied(i)) stages.push_back(copy(static_cast<int>(i)));
+    for (Stage& s : stages) s = splitAxes(s);
+    std::set<std::string> kept;
+    for (size_t i = 0; i < defs_.ofOutput.size(); i++) kept.insert(outputName(i));
+    StageSet out{mergeStages(std::move(stages), kept), {}};
+    for (Stage& s : out.stages) finish(s);
+    collectBuffers(out);
+    return out;
+  }
+
+ private:
+  const Graph& g_;
+  const Defs& defs_;
+  Expander expand_;
+  int axes_ = 0;
+
+  /// An output that has no store of its own: a leaf, a constant, or a value that is an output already.
+  bool copied(size_t output) const {
+    const int d = defs_.ofOutput[output];
+    const Def& def = defs_.list[d];
+    if (def.kind == Def::Leaf || def.kind == Def::Scalar) return true;
+    return std::find(defs_.ofOutput.begin(), defs_.ofOutput.begin() + static_cast<long>(output), d) !=
+           defs_.ofOutput.begin() + static_cast<long>(output);
+  }
+  std::string outputName(size_t output) const {
+    const std::string& name = defs_.list[defs_.ofOutput[output]].name;
+    return copied(output) ? "o" + std::to_string(output) + "_" + name : name;
+  }
+
+  std::vector<Expr> newAxes(Stage& s, const std::vector<int64_t>& extents, bool reduce) {
+    std::vector<Expr> index;
+    for (const int64_t extent : extents) {
+      index.push_back(extent == 1 ? Expr(0) : var("a" + std::to_string(axes_)));
+      if (extent == 1) continue;
+      s.axes.push_back({.var = "a" + std::to_string(axes_), .extent = extent, .reduce = reduce, .region = {}});
+      expand_.ranges["a" + std::to_string(axes_++)] = {0, std::max<int64_t>(extent - 1, 0)};
+    }
+    return index;
+  }
+  std::string commentOf(const Def& d) const {
+    const std::string& origin = g_.nodes[d.value.node].origin;
+    return origin.empty() ? "%" + std::to_string(d.value.node) : origin;
+  }
+  Stage point(int d) {
+    const Def& def = defs_.list[d];
+    Stage s;
+    s.comment = commentOf(def);
+    const std::vector<Expr> index = newAxes(s, def.extents, false);
+    Expr value = expand_.at(d, 0, index, {});
+    if (def.access->movesData) value = simplify(value, expand_.ranges);
+    s.inner.push_back({def.name, index, value, "", {}});
+    return s;
+  }
+  Stage copy(int output) {
+    const Def& def = defs_.list[defs_.ofOutput[output]];
+    Stage s;
+    s.comment = commentOf(def);
+    const std::vector<Expr> index = newAxes(s, def.extents, false);
+    s.inner.push_back({outputName(output), index, expand_.read(defs_.ofOutput[output], index), "", {}});
+    return s;
+  }
+  Stage reduction(int d) {
+    const Def& def = defs_.list[d];
+    Stage s;
+    s.comment = commentOf(def);
+    const std::vector<Expr> index = newAxes(s, def.extents, false);
+    const std::vector<Expr> reduce = newAxes(s, def.access->reduce, true);
+    Accumulator acc{.combine = *def.access->combine, .values = {}, .names = {}};
+    for (size_t m = 0; m < def.access->values.size(); m++) {
+      const Def& member = defs_.list[d + static_cast<int>(m)];
+      acc.values.push_back(expand_.at(d, static_cast<int>(m), index, reduce));
+      acc.names.push_back("s_" + member.name);
+      s.outer.push_back({member.name, index, var("s_" + member.name, member.type), "", {}});
+    }
+    s.accumulators.push_back(std::move(acc));
+    return s;
+  }
+
+  /// Splits an axis whose variable occurs under // or % by constants that divide it: every index becomes affine.
+  Stage splitAxes(const Stage& s) {
+    std::map<std::string, std::set<int64_t>> cuts;
+    mapped(s, [&](const Expr& root) {
+      visit(root, [&](const Expr& e) {
+        const Apply* a = e.as<Apply>();
+        if (!a || (a->op != Op::FloorDiv && a->op != Op::Mod)) return;
+        const auto c = asInteger(a->args[1]);
+        if (const Var* v = a->args[0].as<Var>(); v && c && *c > 1) cuts[v->name].insert(*c);
+      });
+      return root;
+    });
+    std::unordered_map<std::string, Expr> composite;
+    Stage out = s;
+    out.axes.clear();
+    for (const StageAxis& axis : s.axes) {
+      std::vector<int64_t> steps{1};
+      if (const auto it = cuts.find(axis.var); it != cuts.end())
+        for (const int64_t c : it->second)
+          if (c < axis.extent && axis.extent % c == 0 && c % steps.back() == 0) steps.push_back(c);
+      if (steps.size() == 1) {
+        out.axes.push_back(axis);
+        continue;
+      }
+      Expr sum;
+      for (size_t i = steps.size(); i-- > 0;) {
+        const int64_t extent = (i + 1 < steps.size() ? steps[i + 1] : axis.extent) / steps[i];
+        const Expr part = newAxes(out, {extent}, axis.reduce)[0] * Expr(steps[i]);
+        sum = sum ? sum + part : part;
+      }
+      composite[axis.var] = sum;
+    }
+    if (composite.empty()) return s;
+    return mapped(out, [&](const Expr& e) { return simplify(substitute(e, composite), expand_.ranges); });
+  }
+
+  /// Names axes i0.. and marks contractions: a sum over products of loads at affine indices.
+  void finish(Stage& s) const {
+    std::unordered_map<std::string, Expr> names;
+    for (size_t i = 0; i < s.axes.size(); i++) names[s.axes[i].var] = var("i" + std::to_string(i));
+    std::vector<StageAxis> axes = s.axes;
+    for (size_t i = 0; i < axes.size(); i++) axes[i].var = "i" + std::to_string(i);
+    s = mapped(s, [&](const Expr& e) { return substitute(e, names); });
+    s.axes = std::move(axes);
+    s.contraction = s.accumulators.size() == 1 && s.accumulators[0].combine.name == "sum" && s.inner.empty() &&
+                    isProductOfLoads(s.accumulators[0].values[0]) && hasReuse(s);
+  }
+  static bool isProductOfLoads(const Expr& e) {
+    const Apply* a = e.as<Apply>();
+    if (!a || a->op != Op::Mul) return false;
+    return isFactor(a->args[1]) && (isFactor(a->args[0]) || isProductOfLoads(a->args[0]));
+  }
+  static bool isFactor(const Expr& e) {
+    if (const Cast* c = e.as<Cast>()) return isFactor(c->arg);
+    const Load* l = e.as<Load>();
+    return l && std::ranges::all_of(l->index, [](const Expr& x) {
+             return std::ranges::all_of(linearOf(x).terms, [](const auto& t) { return t.first.template as<Var>(); });
+           });
+  }
+
+  void collectBuffers(StageSet& set) const {
+    std::set<std::string> read, written;
+    for (const Stage& s : set.stages) {
+      for (const Expr& e : tektite::loadsOf(s)) read.insert(e.as<Load>()->buffer);
+      for (const auto* stores : {&s.inner, &s.outer})
+        for (const StageStore& store : *stores) written.insert(store.buffer);
+    }
+    const auto buffer = [&](const Def& d, const std::string& name, PlanBuffer::Kind kind) {
+      PlanBuffer b{.kind = kind, .name = name, .value = d.value, .type = {d.type, {}}};
+      for (const int64_t extent : d.extents) b.type.shape.push_back(Expr(extent));
+      return b;
+    };
+    for (const Def& d : defs_.list)
+      if (d.kind == Def::Leaf && read.count(d.name))
+        set.buffers.push_back(buffer(d, d.name, g_.nodes[d.value.node].as<Const>() ? PlanBuffer::Constant : PlanBuffer::Input));
+    for (size_t i = 0; i < defs_.ofOutput.size(); i++) {
+      set.buffers.push_back(buffer(defs_.list[defs_.ofOutput[i]], outputName(i), PlanBuffer::Output));
+      written.erase(outputName(i));
+    }
+    for (const Def& d : defs_.list)
+      if (written.count(d.name)) set.buffers.push_back(buffer(d, d.name, PlanBuffer::Scratch));
+  }
+};
+
+}  // namespace
+
+std::vector<Expr> loadsOf(const Stage& s) {
+  std::vector<Expr> out;
+  std::set<Hash> seen;
+  mapped(s, [&](const Expr& root) {
+    for (Expr& e : loadsOf(root))
+      if (seen.insert(e.hash()).second) out.push_back(std::move(e));
+    return root;
+  });
+  return out;
+}
+
+Stage mapped(const Stage& s, const std::function<Expr(const Expr&)>& change) {
+  Stage out = s;
+  for (auto* stores : {&out.inner, &out.outer})
+    for (StageStore& store : *stores) {
+      for (Expr& e : store.index) e = change(e);
+      store.value = change(store.value);
+      if (store.guard) store.guard = change(store.guard);
+    }
+  for (Accumulator& a : out.accumulators)
+    for (Expr& e : a.values) e = change(e);
+  return out;
+}
+
+StageSet formStages(const Graph& body, const Defs& defs) { return StageFormer(body, defs).run(); }
+
+}  // namespace tektite

@@ -1,0 +1,22 @@
+#pragma once
+#include <vector>
+
+#include "fusion/defs.h"
+#include "fusion/plan.h"
+
+namespace tektite {
+
+/// The loop nests of a group in topological order, without regions: inlining and the merging of values of equal axes are done.
+/// `buffers` are those that the stages touch: leaves, outputs in the body's order, scratch.
+struct StageSet {
+  std::vector<Stage> stages;
+  std::vector<PlanBuffer> buffers;
+};
+StageSet formStages(const Graph& body, const Defs&);
+
+/// Every load of a stage, each distinct one once.
+std::vector<Expr> loadsOf(const Stage&);
+/// A copy where every expression is what `change` makes of it.
+Stage mapped(const Stage&, const std::function<Expr(const Expr&)>& change);
+
+}  // namespace tektite

@@ -1,0 +1,181 @@
+#include "fusion/tiles.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "support/check.h"
+
+namespace tektite {
+namespace {
+
+constexpr double kStripBytes = 32 << 10;  // of a tile that has no other wish: a few pages, well inside L1 + L2
+
+class Search {
+ public:
+  Search(const GroupShape& g, const StageSet& set, const std::vector<StageWork>& work, const Target& target, int sync)
+      : g_(g), set_(set), work_(work), target_(target), sync_(sync) {
+    for (int axis : g.rootAxes) extents_.push_back(g.stages[g.root].extents[axis]);
+    contraction_ = std::ranges::any_of(work, &StageWork::contraction);
+  }
+
+  Tiled run() {
+    Tiled best = descend(start(), -1);
+    for (int j = 0; j < static_cast<int>(extents_.size()) && sync_ < 0; j++)
+      if (best.tiling.order.size() > 1 && std::ranges::count(best.tiling.order, j) && someInvariant(best, j)) {
+        Tiled other = descend(best.tiling.tile, j);
+        if (other.cost.seconds < best.cost.seconds) best = std::move(other);
+      }
+    return best;
+  }
+
+ private:
+  const GroupShape& g_;
+  const StageSet& set_;
+  const std::vector<StageWork>& work_;
+  const Target& target_;
+  const int sync_;
+  std::vector<int64_t> extents_;
+  bool contraction_ = false;
+
+  /// Contiguous strips: inner axes whole, until the tile is large enough. Products: blocks of rows and columns.
+  std::vector<int64_t> start() const {
+    std::vector<int64_t> tile = extents_;
+    double bytes = 4;
+    const double goal = contraction_ ? kStripBytes * 2 : kStripBytes;
+    for (size_t j = tile.size(); j-- > 0;) {
+      const double most = std::max(1.0, goal / bytes);
+      if (static_cast<double>(tile[j]) > most) tile[j] = static_cast<int64_t>(most);
+      bytes *= static_cast<double>(tile[j]);
+    }
+    return tile;
+  }
+  std::vector<int64_t> sizes(size_t j) const {
+    const int64_t extent = extents_[j];
+    std::set<int64_t> out{extent};
+    const bool innermost = j + 1 == extents_.size();
+    const int64_t lanes = target_.lanes(4);
+    for (int64_t base : {1, 2, 3, 4, 6, 8, 12})
+      if (base < extent && base < 16) out.insert(base);
+    for (int64_t n = 16; n < extent; n *= 2) {
+      out.insert(n);
+      if (n * 3 / 2 < extent) out.insert(n * 3 / 2);
+    }
+    for (int64_t parts : {target_.cores, 2 * target_.cores, 4 * target_.cores, 8 * target_.cores})
+      out.insert(std::max<int64_t>(1, (extent + parts - 1) / parts));
+    std::vector<int64_t> kept;
+    for (const int64_t n : out)
+      if (n == extent || !innermost || n % lanes == 0 || extent < 2 * lanes) kept.push_back(n);
+    return kept;
+  }
+  Tiling tilingOf(const std::vector<int64_t>& tile, int serial) const {
+    Tiling t{.tile = tile, .order = {}, .grid = 0, .sync = -1};
+    for (int j = 0; j < static_cast<int>(tile.size()); j++)
+      if (j != serial && tile[j] < extents_[j]) t.order.push_back(j);
+    t.grid = static_cast<int>(t.order.size());
+    if (serial >= 0 && tile[serial] < extents_[serial]) t.order.push_back(serial);
+    if (sync_ >= 0 && tile.back() < extents_.back()) t.sync = sync_;
+    return t;
+  }
+  Tiled evaluated(const std::vector<int64_t>& tile, int serial) const {
+    Tiled t = evaluate(g_, set_, work_, tilingOf(tile, serial), target_);
+    double bytes = 4;
+    for (const int64_t n : tile) bytes *= static_cast<double>(n);
+    t.cost.seconds *= 1 + 1e-3 * std::abs(std::log2(bytes / kStripBytes));  // among equals, the usual strip
+    return t;
+  }
+  Tiled descend(std::vector<int64_t> tile, int serial) const {
+    Tiled best = evaluated(tile, serial);
+    for (int round = 0; round < 3; round++) {
+      bool better = false;
+      for (size_t j = tile.size(); j-- > 0;) {
+        for (const int64_t n : sizes(j)) {
+          std::vector<int64_t> other = best.tiling.tile;
+          if (other[j] == n) continue;
+          other[j] = n;
+          Tiled t = evaluated(other, serial);
+          if (t.cost.seconds < best.cost.seconds * (1 - 1e-6)) best = std::move(t), better = true;
+        }
+      }
+      if (!better) break;
+    }
+    return best;
+  }
+  bool someInvariant(const Tiled& t, int j) const {
+    for (const auto& axes : t.regions.stages)
+      if (std::ranges::none_of(axes, [&](const Span& s) { return s.dependsOn(j); })) return true;
+    return false;
+  }
+};
+
+/// The stage that writes the largest output, the last of these; its space axes are tiled.
+int rootOf(const GroupShape& g) {
+  int root = static_cast<int>(g.stages.size()) - 1;
+  double most = -1;
+  for (size_t s = 0; s < g.stages.size(); s++)
+    for (const Touch& t : g.stages[s].writes) {
+      if (!g.output[t.buffer]) continue;
+      double n = 1;
+      for (size_t a = 0; a < g.stages[s].extents.size(); a++)
+        if (!g.stages[s].reduce[a]) n *= static_cast<double>(g.stages[s].extents[a]);
+      if (n >= most) most = n, root = static_cast<int>(s);
+    }
+  return root;
+}
+
+/// The only reduction that feeds every later stage and is long: worth splitting across tiles.
+int syncStage(const GroupShape& g, const std::vector<StageWork>& work) {
+  int found = -1;
+  for (size_t s = 0; s < g.stages.size(); s++) {
+    const StageShape& shape = g.stages[s];
+    if (std::ranges::none_of(shape.reduce, [](bool r) { return r; })) continue;
+    if (found >= 0 || work[s].contraction) return -1;
+    found = static_cast<int>(s);
+  }
+  if (found < 0) return -1;
+  const auto partial = [&](const Touch& t) {  // written before the reduction: other tiles' parts of scratch are not to be seen
+    const int writer = g.writer[t.buffer];
+    if (writer < 0 || writer > found || g.output[t.buffer]) return false;
+    if (writer < found) return true;
+    for (const Touch& w : g.stages[found].writes)
+      if (w.buffer == t.buffer)
+        for (const AxisSum& d : w.dims)
+          for (const auto& [axis, c] : d.terms)
+            if (g.stages[found].reduce[axis]) return true;
+    return false;
+  };
+  for (size_t s = static_cast<size_t>(found) + 1; s < g.stages.size(); s++)
+    if (std::ranges::any_of(g.stages[s].reads, partial)) return -1;
+  return found;
+}
+
+}  // namespace
+
+Tiled chooseTiles(GroupShape& g, const StageSet& set, const std::vector<StageWork>& work, const Target& target, bool sync) {
+  const int root = rootOf(g);
+  std::vector<int> axes;
+  for (size_t a = 0; a < g.stages[root].extents.size(); a++)
+    if (!g.stages[root].reduce[a]) axes.push_back(static_cast<int>(a));
+  setRoot(g, root, axes);
+  Tiled best = Search(g, set, work, target, -1).run();
+  const int split = sync ? syncStage(g, work) : -1;
+  if (split < 0) return best;
+  // All stages before must follow the split axis; those behind run in the last tile.
+  GroupShape other = g;
+  std::vector<int> splitAxes;
+  int reduceAxis = -1;
+  for (size_t a = 0; a < g.stages[split].extents.size(); a++)
+    if (!g.stages[split].reduce[a])
+      splitAxes.push_back(static_cast<int>(a));
+    else if (reduceAxis < 0 || g.stages[split].extents[a] > g.stages[split].extents[reduceAxis])
+      reduceAxis = static_cast<int>(a);
+  if (reduceAxis < 0 || g.stages[split].extents[reduceAxis] < 4096) return best;
+  splitAxes.push_back(reduceAxis);
+  setRoot(other, split, splitAxes);
+  Tiled across = Search(other, set, work, target, split).run();
+  if (across.tiling.sync < 0 || across.cost.seconds >= best.cost.seconds) return best;
+  g = std::move(other);
+  return across;
+}
+
+}  // namespace tektite
