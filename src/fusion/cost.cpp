@@ -82,14 +82,25 @@ double loadCost(const std::vector<Expr>& roots, const Stage& s, int vectorAxis, 
   return cost;
 }
 
-double slotsOfAll(const std::vector<Expr>& roots) {
+/// Slots of a point; what doesn't change along the innermost axis is hoisted and counts a little.
+double slotsOfAll(const std::vector<Expr>& roots, const std::string& innermost) {
   double slots = 0;
-  std::unordered_map<Hash, bool> seen;
+  std::unordered_map<Hash, bool> varies;
+  const auto any = [&](const std::vector<Expr>& parts) {
+    return std::ranges::any_of(parts, [&](const Expr& e) { return varies[e.hash()]; });
+  };
   for (const Expr& root : roots)
     visit(root, [&](const Expr& e) {
-      if (!seen.emplace(e.hash(), true).second || e.type() == DType::I64) return;
-      if (const Apply* a = e.as<Apply>()) slots += info(a->op).slots;
-      if (e.as<Cast>()) slots += 1;
+      const auto [it, first] = varies.emplace(e.hash(), false);
+      if (!first) return;
+      double own = 0;
+      bool moves = false;
+      if (const Var* v = e.as<Var>()) moves = v->name == innermost || v->name[0] == 's';
+      if (const Load* l = e.as<Load>()) moves = any(l->index);
+      if (const Cast* c = e.as<Cast>()) moves = varies[c->arg.hash()], own = 1;
+      if (const Apply* a = e.as<Apply>()) moves = any(a->args), own = e.type() == DType::I64 ? 0 : info(a->op).slots;
+      varies[e.hash()] = moves;
+      slots += moves ? own : own / 16;
     });
   return slots;
 }
@@ -156,19 +167,20 @@ class Evaluation {
     for (int i = 0; i < depth; i++) n *= static_cast<double>(counts_[t_.order[i]]);
     return n;
   }
-  /// Mean size of a span over the tiles, clipped to its axis.
-  double meanSize(const Span& s, int64_t extent) const {
+  /// Mean size of a span over the tiles, clipped to its axis, each rounded up to `unit`.
+  double meanSize(const Span& s, int64_t extent, int64_t unit = 1) const {
+    const auto rounded = [&](int64_t n) { return (n + unit - 1) / unit * unit; };
     int tile = -1;
     for (size_t j = 0; j < counts_.size(); j++)
       if (s.coefficients[j]) {
-        if (tile >= 0) return static_cast<double>(sizeOf(s, extent));
+        if (tile >= 0) return static_cast<double>(rounded(sizeOf(s, extent)));
         tile = static_cast<int>(j);
       }
-    if (tile < 0 || counts_[tile] > 256) return static_cast<double>(sizeOf(s, extent));
+    if (tile < 0 || counts_[tile] > 256) return static_cast<double>(rounded(sizeOf(s, extent)));
     int64_t sum = 0;
     for (int64_t t = 0; t < counts_[tile]; t++) {
       const int64_t begin = s.base + s.coefficients[tile] * t;
-      sum += std::max<int64_t>(0, std::min(begin + s.size, extent) - std::max<int64_t>(begin, 0));
+      sum += rounded(std::max<int64_t>(0, std::min(begin + s.size, extent) - std::max<int64_t>(begin, 0)));
     }
     return static_cast<double>(sum) / static_cast<double>(counts_[tile]);
   }
@@ -216,8 +228,9 @@ class Evaluation {
     const int lanes = std::max(1, target_.lanes(w.elementBytes));
     double vector = 1, rows = runs;  // share of lanes in use; innermost loops entered
     if (w.vectorAxis >= 0) {
-      const double n = static_cast<double>(sizeOf(out_.regions.stages[s][w.vectorAxis], shape.extents[w.vectorAxis]));
-      vector = n > 0 ? n / (std::ceil(n / lanes) * lanes) : 1;
+      const Span& span = out_.regions.stages[s][w.vectorAxis];
+      const double n = meanSize(span, shape.extents[w.vectorAxis]);
+      vector = n > 0 ? n / meanSize(span, shape.extents[w.vectorAxis], lanes) : 1;
       rows = n > 0 ? points / n : 0;
     }
     Cost& c = out_.cost;
@@ -332,8 +345,9 @@ StageWork workOf(const Stage& s, const StageSet& set) {
   for (const auto& [axis, n] : votes)
     if (n > best && !(s.contraction && s.axes[axis].reduce)) best = n, w.vectorAxis = axis;
   if (w.vectorAxis < 0 && !s.axes.empty()) w.vectorAxis = static_cast<int>(s.axes.size()) - 1;
-  w.slots += slotsOfAll(inner);
-  w.outerSlots = slotsOfAll(outer);
+  const std::string innermost = w.vectorAxis < 0 ? "" : s.axes[w.vectorAxis].var;
+  w.slots += slotsOfAll(inner, innermost);
+  w.outerSlots = slotsOfAll(outer, innermost);
   w.loads = loadCost(inner, s, w.vectorAxis, 16);
   w.outerLoads = loadCost(outer, s, w.vectorAxis, 16);
   w.stores = static_cast<double>(s.inner.size());
