@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <condition_variable>
 #include <cstring>
 #include <fstream>
@@ -81,9 +82,11 @@ void runKernel(KernelModule module, const std::map<std::string, int64_t>& dims, 
                FastMath mode, bool exactDims) {
   Kernel& kernel = module.kernels.at(0);
   std::vector<int64_t> sizes;
+  int64_t wide = 15;
+  for (const auto& [name, size] : dims) wide = std::max(wide, size);
   for (Dim& d : kernel.dims) {
     sizes.push_back(dims.at(d.name));
-    d = {d.name, exactDims ? sizes.back() : 0, exactDims ? sizes.back() : 256};
+    d = {d.name, exactDims ? sizes.back() : 0, exactDims ? sizes.back() : static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(wide)))};
   }
   const Artifact artifact = emitLlvm(module, kernel, target, mode);
   static std::map<std::string, std::unique_ptr<LoadedCode>> compiled;

@@ -37,7 +37,7 @@ KernelModule kernelFile(const std::string& file);
 /// The CPU targets that this machine can run, by name.
 std::vector<Target> runnableTargets();
 /// Emits, compiles and runs the first kernel, with a team of `threads`; buffers by the parameters' names.
-/// The dims' ranges become 0..256, or exactly the sizes.
+/// The dims' ranges become those of any such sizes, or exactly the sizes.
 void runKernel(KernelModule module, const std::map<std::string, int64_t>& dims, TestBuffers& buffers, const Target& target, int threads,
                FastMath mode = FastMath::Contract, bool exactDims = false);
 /// Numbers in [-low, low), the same for a seed.
