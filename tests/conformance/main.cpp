@@ -1,0 +1,129 @@
+// ONNX's backend tests: tektite_conformance DATA LIST [FILTER]. DATA/<kind>/<test>/ holds model.onnx and test_data_set_0/; LIST names a
+// test a line (the first word). Prints each test that does not pass with its reason, then the counts.
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <set>
+#include <sstream>
+
+#include "evaluators.h"
+#include "onnx/import.h"
+#include "onnx/tensor_file.h"
+#include "support/check.h"
+
+namespace tektite {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Outcome {
+  bool passed = false, specialised = false;  // specialised: small inputs that decide shapes were taken as constants
+  std::string why;
+};
+
+std::vector<TensorAttribute> readAll(const fs::path& folder, const std::string& side) {
+  std::vector<TensorAttribute> out;
+  for (int i = 0;; i++) {
+    const fs::path path = folder / "test_data_set_0" / fmt::format("{}_{}.pb", side, i);
+    if (!fs::exists(path)) return out;
+    out.push_back(readTensor(path.string()));
+  }
+}
+
+std::string difference(const TensorAttribute& got, const TensorAttribute& expected) {
+  if (!(got.type == expected.type)) return fmt::format("is {}, expected {}", toText(got.type), toText(expected.type));
+  const DType t = got.type.dtype;
+  const void *a = got.data->data, *e = expected.data->data;
+  for (int64_t i = 0; i < got.type.elements(); i++) {
+    if (isFloat(t)) {
+      const double x = loadFloat(t, a, i), y = loadFloat(t, e, i);
+      const bool same = std::isnan(y) ? std::isnan(x) : std::isinf(y) ? x == y : std::fabs(x - y) <= 1e-7 + 1e-3 * std::fabs(y);
+      if (!same) return fmt::format("element {} is {}, expected {}", i, x, y);
+    } else if (loadInteger(t, a, i) != loadInteger(t, e, i)) {
+      return fmt::format("element {} is {}, expected {}", i, loadInteger(t, a, i), loadInteger(t, e, i));
+    }
+  }
+  return "";
+}
+
+/// The values of named dims, by what is fed.
+std::map<std::string, int64_t> dimsOf(const ModelInfo& info, const std::map<std::string, TensorAttribute>& fed) {
+  std::map<std::string, int64_t> out;
+  for (const auto& port : info.inputs) {
+    const auto& actual = fed.at(port.name).type.shape;
+    if (actual.size() != port.type.shape.size()) userError("input '{}' has another rank", port.name);
+    for (size_t i = 0; i < actual.size(); i++)
+      if (const Var* v = port.type.shape[i].as<Var>()) out[v->name] = *asInteger(actual[i]);
+  }
+  return out;
+}
+
+Outcome runTest(const fs::path& folder, const Evaluator& evaluator) {
+  Outcome out;
+  try {
+    const auto inputs = readAll(folder, "input"), expected = readAll(folder, "output");
+    const std::string path = (folder / "model.onnx").string();
+    ImportOptions options;
+    ModelInfo info;
+    std::map<std::string, TensorAttribute> fed;
+    const auto feed = [&] {
+      for (size_t i = 0; i < inputs.size() && i < info.inputs.size(); i++) fed[info.inputs[i].name] = inputs[i];
+    };
+    Graph graph;
+    try {
+      graph = importOnnx(path, options, &info);
+      feed();
+      options.dims = dimsOf(info, fed);
+    } catch (const UserError&) {
+      feed();
+      for (const auto& [name, tensor] : fed)
+        if (tensor.type.rank() <= 1 && tensor.type.elements() <= 64) options.fixed[name] = tensor;
+      out.specialised = true;
+    }
+    if (out.specialised || !options.dims.empty()) graph = importOnnx(path, options, &(info = {}));
+    std::vector<TensorAttribute> values;
+    for (const auto& port : info.inputs) values.push_back(fed.at(port.name));
+    const auto got = evaluator.run(graph, values);
+    for (size_t i = 0; i < expected.size() && i < got.size(); i++)
+      if (const std::string d = difference(got[i], expected[i]); !d.empty()) {
+        out.why = fmt::format("output {} {}", i, d);
+        return out;
+      }
+    out.passed = true;
+  } catch (const std::exception& e) {
+    out.why = e.what();
+    if (const size_t at = out.why.find("model.onnx: "); at != std::string::npos) out.why = out.why.substr(at + 12);
+  }
+  return out;
+}
+
+}  // namespace
+}  // namespace tektite
+
+int main(int argc, char** argv) {
+  if (argc < 3) {
+    std::cerr << "usage: tektite_conformance DATA LIST [FILTER]\n";
+    return 2;
+  }
+  const std::string filter = argc > 3 ? argv[3] : "";
+  std::ifstream list(argv[2]);
+  int status = 0;
+  std::vector<std::string> tests;
+  for (std::string line; std::getline(list, line);)
+    if (std::string name; std::istringstream(line) >> name && name[0] != '#' && name.find(filter) != std::string::npos) tests.push_back(name);
+  for (const auto& evaluator : tektite::evaluators()) {
+    int passed = 0, specialised = 0;
+    for (const std::string& name : tests) {
+      const auto outcome = tektite::runTest(std::filesystem::path(argv[1]) / name, evaluator);
+      passed += outcome.passed;
+      specialised += outcome.passed && outcome.specialised;
+      if (!outcome.passed) std::cout << name << ": " << outcome.why << std::endl;
+    }
+    std::cout << evaluator.name << ": " << passed << " of " << tests.size() << " pass, " << specialised
+              << " of them with small inputs that decide shapes taken as constants\n";
+    status |= passed != static_cast<int>(tests.size());
+  }
+  return status;
+}
