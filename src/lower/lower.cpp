@@ -11,6 +11,8 @@
 namespace tektite {
 namespace {
 
+constexpr int64_t kLineBytes = 64;
+
 std::vector<Expr> exprs(const std::vector<int64_t>& values) { return {values.begin(), values.end()}; }
 
 /// The declaration of a parameter: strides where the layout isn't row-major.
@@ -86,6 +88,16 @@ class ListLowering {
   Ranges ranges_;
 };
 
+/// Stores past the caches need whole aligned lines.
+void alignStreamed(Kernel& kernel, const GroupPlan& plan, const Schedule& schedule) {
+  for (size_t l = 0; l < plan.lists.size(); l++)
+    for (size_t k = 0; k < plan.lists[l].stages.size(); k++)
+      for (const auto* stores : {&plan.lists[l].stages[k].inner, &plan.lists[l].stages[k].outer})
+        for (const StageStore& s : *stores)
+          for (Param& p : kernel.params)
+            if (schedule.lists[l][k].stream && p.buffer.name == s.buffer) p.buffer.align = kLineBytes;
+}
+
 /// Names of buffers that a list's stages touch.
 std::set<std::string> touched(const TileList& list) {
   std::set<std::string> out;
@@ -147,6 +159,7 @@ LoweredKernel lower(const GroupPlan& prepared, const Schedule& chosen, const Tar
     kernel.params.push_back({b.kind == PlanBuffer::Output ? Param::Out : Param::In, declare(b)});
     out.arguments.push_back(b.name);
   }
+  alignStreamed(kernel, plan, schedule);
   for (const PlanBuffer& b : plan.buffers)
     if (b.kind == PlanBuffer::Scratch && b.space == "main" && used.count(b.name)) kernel.body.push_back({Alloc{allocate(b)}, ""});
   for (size_t l = 0; l < plan.lists.size(); l++) {

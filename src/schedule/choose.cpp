@@ -250,6 +250,20 @@ StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, con
 
 }  // namespace
 
+namespace {
+
+/// Results that would push more useful data out of the last cache than stays for the next reader go past it.
+bool streams(const GroupPlan& plan, const Stage& stage, const Target& target) {
+  for (const auto* stores : {&stage.inner, &stage.outer})
+    for (const StageStore& s : *stores) {
+      const PlanBuffer& b = plan.buffer(s.buffer);
+      if (b.kind == PlanBuffer::Output && !b.feedsMoreStages && b.type.elements() * bytes(b.type.dtype) >= target.last().bytes / 2) return true;
+    }
+  return false;
+}
+
+}  // namespace
+
 StageSchedule chooseStage(const GroupPlan& plan, const TileList& list, const Stage& stage, const Target& target) {
   return stage.contraction && stage.accumulators.size() == 1 ? chooseContraction(plan, list, stage, target)
                                                              : chooseSimple(plan, stage, target);
@@ -259,7 +273,10 @@ Schedule chooseSchedule(const GroupPlan& plan, const Target& target) {
   Schedule out;
   for (const TileList& list : plan.lists) {
     out.lists.emplace_back();
-    for (const Stage& stage : list.stages) out.lists.back().push_back(chooseStage(plan, list, stage, target));
+    for (const Stage& stage : list.stages) {
+      out.lists.back().push_back(chooseStage(plan, list, stage, target));
+      out.lists.back().back().stream = target.kind == "cpu" && streams(plan, stage, target);
+    }
   }
   return out;
 }
