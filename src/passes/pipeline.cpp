@@ -4,11 +4,11 @@ namespace tektite {
 
 const std::vector<std::string_view>& pipeline() {
   static const std::vector<std::string_view> order = {
+      "compose-views",            // first: views of splats are splats
       "simplify-bodies",          // splats into bodies: fewer operands to fold and compare
       "simplify-bodies-ordered",
       "simplify-bodies-fast",
-      "compose-views",            // before folding: of a chain over a constant only the last view is made
-      "fold-constants",
+      "compose-views",            // again: maps that went may have stood between views. Before folding: only the last view is made
       "cse",                      // after composition: equal chains are equal views
       "dce",
   };
