@@ -102,6 +102,8 @@ Assumptions::Sum Assumptions::termOf(const Expr& e) {
 void Assumptions::define(const Expr& e, int term) {
   const Sum self{{{term, 1}}, 0};
   std::vector<Sum> known;
+  opaque_.resize(definitions_.size());
+  if (!e.as<Var>()) opaque_[term] = e;
   const auto between = [&](int64_t low, int64_t high) {
     known.push_back(add(self, {{}, -low}, 1));
     known.push_back(add({{}, high}, self, -1));
@@ -129,13 +131,20 @@ void Assumptions::define(const Expr& e, int term) {
 
 // ---- facts
 
+void Assumptions::rewind(size_t mark) {
+  facts_.resize(mark);
+  while (!ranges_.empty() && std::get<0>(ranges_.back()) >= mark) ranges_.pop_back();
+}
+
 void Assumptions::range(const std::string& variable, int64_t low, int64_t high) {
+  ranges_.emplace_back(facts_.size(), variable, Interval{low, high});
   const Sum v = sumOf(var(variable));
   facts_.push_back(add(v, {{}, -low}, 1));
   facts_.push_back(add({{}, high}, v, -1));
 }
 
 void Assumptions::loop(const std::string& variable, const Expr& extent) {
+  if (const auto n = asInteger(extent)) return range(variable, 0, *n - 1);
   const Sum v = sumOf(var(variable));
   facts_.push_back(v);
   facts_.push_back(add(add(sumOf(extent), v, -1), {{}, -1}, 1));
@@ -213,69 +222,82 @@ bool Assumptions::provesCompare(Op op, const Expr& x, const Expr& y, bool holds,
   return true;
 }
 
+void Assumptions::insert(System& system, Sum s, bool& contradiction) {
+  if (!tighten(s)) return;
+  if (s.terms.empty()) contradiction |= s.constant < 0;
+  else if (auto [it, fresh] = system.try_emplace(s.terms, s.constant); !fresh) it->second = std::min(it->second, s.constant);
+}
+
 /// Do the facts and `negated` >= 0 contradict each other?
 bool Assumptions::refutes(const Sum& negated) {
-  std::map<std::vector<std::pair<int, int64_t>>, int64_t> system;  // left side -> its tightest constant
+  System system;
+  bool contradiction = collect(negated, system);
+  while (!contradiction && !system.empty()) {
+    eliminate(system, contradiction);
+    if (system.size() > kMostFacts) return false;
+  }
+  return contradiction;
+}
+
+/// The facts that are connected with a goal. True where one contradicts itself.
+bool Assumptions::collect(const Sum& negated, System& system) {
   bool contradiction = false;
   std::vector<int> todo;
-  std::vector<char> known(definitions_.size());
-  const auto insert = [&](Sum s) {
-    if (!tighten(s)) return;
-    if (s.terms.empty()) contradiction |= s.constant < 0;
-    else if (auto [it, fresh] = system.try_emplace(s.terms, s.constant); !fresh) it->second = std::min(it->second, s.constant);
-  };
-  const auto reach = [&](const Sum& s) {
+  std::vector<char> known(definitions_.size()), used(facts_.size());
+  const auto take = [&](const Sum& s) {
+    insert(system, s, contradiction);
     for (auto [term, c] : s.terms)
       if (!known[term]) known[term] = 1, todo.push_back(term);
   };
-  insert(negated);
-  reach(negated);
-  std::vector<char> used(facts_.size());
-  const bool everything = negated.terms.empty();
-  for (bool more = true; more;) {  // what is connected with the goal
+  const auto touches = [&](const Sum& s) {
+    return negated.terms.empty() || s.terms.empty() || std::any_of(s.terms.begin(), s.terms.end(), [&](auto t) { return known[t.first]; });
+  };
+  Ranges ranges;
+  for (const auto& [at, variable, interval] : ranges_) ranges[variable] = interval;
+  take(negated);
+  for (bool more = true; more;) {
     more = false;
     while (!todo.empty()) {
       const int term = todo.back();
       todo.pop_back();
-      for (const Sum& s : definitions_[term]) insert(s), reach(s);
+      for (const Sum& s : definitions_[term]) take(s);
+      if (!opaque_[term]) continue;
+      const Interval in = boundsOf(opaque_[term], ranges);
+      insert(system, {{{term, 1}}, -in.low}, contradiction);
+      insert(system, {{{term, -1}}, in.high}, contradiction);
     }
     for (size_t f = 0; f < facts_.size(); f++) {
-      if (used[f]) continue;
-      if (!everything && !facts_[f].terms.empty() && std::none_of(facts_[f].terms.begin(), facts_[f].terms.end(), [&](auto t) { return known[t.first]; })) continue;
-      used[f] = 1;
-      insert(facts_[f]);
-      reach(facts_[f]);
-      more = true;
+      if (used[f] || !touches(facts_[f])) continue;
+      used[f] = more = true;
+      take(facts_[f]);
     }
-  }
-  while (!contradiction && !system.empty()) {
-    std::map<int, std::pair<int64_t, int64_t>> uses;
-    for (const auto& [terms, constant] : system)
-      for (auto [term, c] : terms) (c > 0 ? uses[term].first : uses[term].second)++;
-    const int out = std::min_element(uses.begin(), uses.end(), [](const auto& a, const auto& b) {
-                      return a.second.first * a.second.second < b.second.first * b.second.second;
-                    })->first;
-    std::vector<Sum> above, below;
-    for (auto it = system.begin(); it != system.end();) {
-      const auto use = std::find_if(it->first.begin(), it->first.end(), [&](auto t) { return t.first == out; });
-      if (use == it->first.end()) {
-        ++it;
-        continue;
-      }
-      (use->second > 0 ? above : below).push_back({it->first, it->second});
-      it = system.erase(it);
-    }
-    const auto factor = [out](const Sum& s) {
-      return std::abs(std::find_if(s.terms.begin(), s.terms.end(), [&](auto t) { return t.first == out; })->second);
-    };
-    for (const Sum& a : above)
-      for (const Sum& b : below) {
-        const int64_t fa = factor(a), fb = factor(b), common = std::gcd(fa, fb);
-        insert(add(add({}, a, fb / common), b, fa / common));
-      }
-    if (system.size() > kMostFacts) return false;
   }
   return contradiction;
+}
+
+/// Takes out the term that leaves the fewest facts, each pair of an upper and a lower bound of it joined.
+void Assumptions::eliminate(System& system, bool& contradiction) const {
+  std::map<int, std::pair<int64_t, int64_t>> uses;
+  for (const auto& [terms, constant] : system)
+    for (auto [term, c] : terms) (c > 0 ? uses[term].first : uses[term].second)++;
+  const int out = std::min_element(uses.begin(), uses.end(), [](const auto& a, const auto& b) {
+                    return a.second.first * a.second.second < b.second.first * b.second.second;
+                  })->first;
+  std::vector<std::pair<Sum, int64_t>> above, below;
+  for (auto it = system.begin(); it != system.end();) {
+    const auto use = std::find_if(it->first.begin(), it->first.end(), [&](auto t) { return t.first == out; });
+    if (use == it->first.end()) {
+      ++it;
+      continue;
+    }
+    (use->second > 0 ? above : below).push_back({{it->first, it->second}, std::abs(use->second)});
+    it = system.erase(it);
+  }
+  for (const auto& [a, fa] : above)
+    for (const auto& [b, fb] : below) {
+      const int64_t common = std::gcd(fa, fb);
+      insert(system, add(add({}, a, fb / common), b, fa / common), contradiction);
+    }
 }
 
 }  // namespace tektite

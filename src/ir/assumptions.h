@@ -1,4 +1,6 @@
 #pragma once
+#include <map>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -24,7 +26,7 @@ class Assumptions {
 
   /// Facts are a stack: those assumed after `mark` are forgotten by `rewind`.
   size_t mark() const { return facts_.size(); }
-  void rewind(size_t mark) { facts_.resize(mark); }
+  void rewind(size_t mark);
 
  private:
   struct Sum {  // coefficient * term ..., ordered by term; + constant (>= 0 where it is a fact)
@@ -37,13 +39,19 @@ class Assumptions {
   Sum termOf(const Expr& e);
   void define(const Expr& e, int term);
   bool provesNonNegative(const Sum& goal) { return refutes(add({{}, -1}, goal, -1)); }
+  using System = std::map<std::vector<std::pair<int, int64_t>>, int64_t>;  // the terms of a fact -> its tightest constant
   bool refutes(const Sum& negated);
+  bool collect(const Sum& negated, System& system);
+  void eliminate(System& system, bool& contradiction) const;
+  static void insert(System& system, Sum s, bool& contradiction);
   bool provesCompare(Op op, const Expr& a, const Expr& b, bool holds, int depth);
   bool prove(const Expr& condition, bool holds, int depth);
 
   std::vector<Sum> facts_;
+  std::vector<std::tuple<size_t, std::string, Interval>> ranges_;  // mark, variable, its range
   std::unordered_map<Hash, int> terms_;
   std::vector<std::vector<Sum>> definitions_;  // facts of each term, always true
+  std::vector<Expr> opaque_;                   // what each term is, where nothing linear is known of it; else null
 };
 
 }  // namespace tektite

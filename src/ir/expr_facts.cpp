@@ -201,6 +201,10 @@ Interval Facts::intervalOf(const Expr& e, const Apply& a) {
     case Op::Or: case Op::Xor:
       if (e.type() == DType::Bool && a.op == Op::Or) return {std::max(at(0).low, at(1).low), std::max(at(0).high, at(1).high)};
       return at(0).low >= 0 && at(1).low >= 0 ? Interval{0, std::max(allOnes(at(0).high), allOnes(at(1).high))} : w;
+    case Op::Shl:
+      if (at(0).low >= 0 && at(0).high < int64_t{1} << 31 && at(1).low >= 0 && at(1).high < 31 && bits(e.type()) == 64)
+        return {at(0).low << at(1).low, at(0).high << at(1).high};
+      return w;
     case Op::Shr:
       if (const auto by = asInteger(a.args[1]); by && *by >= 0 && *by < 62 && *by < bits(e.type()) && finite(at(0)))
         return {at(0).low >> *by, at(0).high >> *by};
