@@ -1,0 +1,152 @@
+#include <algorithm>
+
+#include "ir/graph_kernels.h"
+#include "support/check.h"
+
+namespace tektite {
+namespace {
+
+/// An operand of a contraction: its values in the accumulator's kind, axes in the loop's order, the column axis innermost.
+template <class T>
+struct Factor {
+  std::vector<T> values;
+  std::vector<int64_t> strides;  // per loop axis
+};
+
+/// The loop nest: the result's labels but the last, the summed labels, and the last result label as the column.
+struct Nest {
+  std::string outer, summed;
+  char column = 0;  // 0: none, a result of rank 0
+  std::map<char, int64_t> extents;
+
+  int64_t size(const std::string& labels) const {
+    int64_t n = 1;
+    for (char l : labels) n *= extents.at(l);
+    return n;
+  }
+  std::vector<int64_t> extentsOf(const std::string& labels) const {
+    std::vector<int64_t> out;
+    for (char l : labels) out.push_back(extents.at(l));
+    return out;
+  }
+  int64_t width() const { return column ? extents.at(column) : 1; }
+};
+
+Nest nestOf(const Contract& c, const Operands& operands) {
+  Nest n;
+  for (size_t i = 0; i < c.inputs.size(); i++)
+    for (size_t k = 0; k < c.inputs[i].size(); k++) {
+      const char l = c.inputs[i][k];
+      n.extents[l] = operands[i]->shape[k];
+      if (c.output.find(l) == std::string::npos && n.summed.find(l) == std::string::npos) n.summed += l;
+    }
+  n.outer = c.output;
+  if (!n.outer.empty()) {
+    n.column = n.outer.back();
+    n.outer.pop_back();
+  }
+  return n;
+}
+
+template <class T>
+T element(const Tensor& t, int64_t at) {
+  if constexpr (std::is_same_v<T, double>) return t.at(at);
+  else return isFloat(t.dtype) ? saturateTo(DType::I64, t.reals()[at]) : t.integers()[at];
+}
+
+template <class T>
+Factor<T> factor(const Nest& nest, const std::string& labels, const Tensor& t) {
+  const std::string order = nest.outer + nest.summed + (nest.column ? std::string(1, nest.column) : "");
+  const std::vector<int64_t> from = rowMajor(t.shape);
+  std::vector<int64_t> extents, source;
+  Factor<T> f;
+  for (char l : order) {
+    int64_t stride = 0;  // a label that occurs twice walks a diagonal
+    for (size_t k = 0; k < labels.size(); k++)
+      if (labels[k] == l) stride += from[k];
+    if (labels.find(l) == std::string::npos) {
+      f.strides.push_back(0);
+      continue;
+    }
+    f.strides.push_back(1);
+    extents.push_back(nest.extents.at(l));
+    source.push_back(stride);
+  }
+  const std::vector<int64_t> packed = rowMajor(extents);
+  for (size_t i = 0, k = 0; i < f.strides.size(); i++)
+    if (f.strides[i]) f.strides[i] = packed[k++];
+  int64_t n = 1;
+  for (int64_t e : extents) n *= e;
+  f.values.resize(static_cast<size_t>(n));
+  Odometer at(extents, {source}, 0);
+  for (int64_t i = 0; i < n; i++, at.next()) f.values[static_cast<size_t>(i)] = element<T>(t, at.position(0));
+  return f;
+}
+
+template <class T>
+void multiplyAdd(T* sum, int64_t n, const T* a, int64_t sa, const T* b, int64_t sb) {
+  int64_t i = 0;
+  if (sa == 1 && sb == 0) std::swap(a, b), std::swap(sa, sb);
+  if (sa == 0 && sb == 1) {
+    const T x = *a;
+    for (; i + 8 <= n; i += 8)
+      for (int k = 0; k < 8; k++) sum[i + k] += x * b[i + k];
+  }
+  for (; i < n; i++) sum[i] += a[i * sa] * b[i * sb];
+}
+
+/// Rows [first, last) of the result. T is double, or uint64_t for integers: wrapping sums wrap the same at the end.
+template <class T, class Store>
+void rows(const Nest& nest, const std::vector<Factor<T>>& factors, int64_t first, int64_t last, Store store) {
+  const size_t outer = nest.outer.size(), summed = nest.summed.size();
+  const int64_t width = nest.width(), steps = nest.size(nest.summed);
+  std::vector<std::vector<int64_t>> outerStrides, summedStrides;
+  std::vector<int64_t> column;
+  for (const Factor<T>& f : factors) {
+    outerStrides.emplace_back(f.strides.begin(), f.strides.begin() + static_cast<long>(outer));
+    summedStrides.emplace_back(f.strides.begin() + static_cast<long>(outer), f.strides.begin() + static_cast<long>(outer + summed));
+    column.push_back(nest.column ? f.strides.back() : 0);
+  }
+  std::vector<T> sum(static_cast<size_t>(width)), one(1, T(1)), scaled;
+  Odometer row(nest.extentsOf(nest.outer), outerStrides, first);
+  const std::vector<int64_t> inner = nest.extentsOf(nest.summed);
+  for (int64_t r = first; r < last; r++, row.next()) {
+    std::fill(sum.begin(), sum.end(), T(0));
+    Odometer k(inner, summedStrides, 0);
+    for (int64_t s = 0; s < steps; s++, k.next()) {
+      const auto at = [&](size_t i) { return factors[i].values.data() + row.position(i) + k.position(i); };
+      if (factors.size() == 1) multiplyAdd(sum.data(), width, one.data(), 0, at(0), column[0]);
+      else if (factors.size() == 2) multiplyAdd(sum.data(), width, at(0), column[0], at(1), column[1]);
+      else {
+        scaled.assign(static_cast<size_t>(width), T(1));
+        for (size_t i = 0; i < factors.size(); i++)
+          for (int64_t e = 0; e < width; e++) scaled[static_cast<size_t>(e)] *= at(i)[e * column[i]];
+        multiplyAdd(sum.data(), width, one.data(), 0, static_cast<const T*>(scaled.data()), 1);
+      }
+    }
+    store(r * width, sum);
+  }
+}
+
+template <class T, class Store>
+void contract(const Contract& c, const Operands& operands, const Nest& nest, int threads, Store store) {
+  std::vector<Factor<T>> factors;
+  for (size_t i = 0; i < operands.size(); i++) factors.push_back(factor<T>(nest, c.inputs[i], *operands[i]));
+  const int64_t n = nest.size(nest.outer);
+  const double work = static_cast<double>(n) * static_cast<double>(nest.width()) * static_cast<double>(nest.size(nest.summed));
+  parallelParts(n, work, threads, [&](int64_t a, int64_t b) { rows<T>(nest, factors, a, b, store); });
+}
+
+}  // namespace
+
+void evalContract(const Contract& c, const Operands& operands, Tensor& out, int threads) {
+  if (out.elements() == 0) return;
+  const Nest nest = nestOf(c, operands);
+  if (isFloat(out.dtype))
+    return contract<double>(c, operands, nest, threads, [&](int64_t at, const std::vector<double>& sum) { std::copy(sum.begin(), sum.end(), out.reals() + at); });
+  contract<uint64_t>(c, operands, nest, threads, [&](int64_t at, const std::vector<uint64_t>& sum) {
+    for (size_t i = 0; i < sum.size(); i++) out.integers()[at + static_cast<int64_t>(i)] = wrapTo(out.dtype, static_cast<int64_t>(sum[i]));
+  });
+}
+
+}  // namespace tektite
