@@ -146,6 +146,29 @@ Value Scalars::apply(Op op, std::vector<Value> args, bool nonNegative) {
   return real(op, args);
 }
 
+Value Scalars::saturated(DType to, const Value& v) {
+  const int width = bits(to);
+  const char* sign = isSigned(to) ? "s" : "u";
+  if (!v.lanes && width > 4) {
+    const std::string from = v.type == DType::F64 ? "f64" : "f32", name = fmt::format("llvm.fpto{}i.sat.{}.{}", sign, registerType(to), from);
+    return {out_.call("as", registerType(to), name, typed(v), typeOf(v)), to};
+  }
+  const double high = std::ldexp(1.0, isSigned(to) ? width - 1 : width), low = isSigned(to) ? -high : 0;
+  const auto number = [&](double x) { return splat(realValue(x, v.type), v.lanes); };
+  const Value real = select(compare("fcmp uno", v, v), number(0), v);
+  const Value above = select(compare("fcmp olt", real, number(low)), number(low), real);
+  const bool exact = width < (v.type == DType::F64 ? 53 : 24);  // the greatest integer is a float
+  if (exact) {
+    const Value within = select(compare("fcmp ogt", above, number(high - 1)), number(high - 1), above);
+    const DType wide = width < 32 ? DType::I32 : to;
+    const Value whole = convert(fmt::format("fpto{}i", width < 32 ? "s" : sign), within, registerType(wide, v.lanes), wide);
+    return wide == to ? whole : cast(to, whole);
+  }
+  const Value whole = convert(fmt::format("fpto{}i", sign), above, registerType(to, v.lanes), to);
+  const Value fixed{out_.set("as", "freeze {}", typed(whole)), to, v.lanes};
+  return select(compare("fcmp oge", v, number(high)), splat(integerValue(isSigned(to) ? wrapTo(to, ~(int64_t{1} << (width - 1))) : -1, to), v.lanes), fixed);
+}
+
 Value Scalars::cast(DType to, const Value& v) {
   const DType from = v.type;
   if (from == to) return v;
@@ -158,14 +181,7 @@ Value Scalars::cast(DType to, const Value& v) {
   if (isFloat(to)) return rounded(to, convert(isSigned(from) ? "sitofp" : "uitofp", v, type, to));
   if (isFloat(from)) {
     if (to == DType::Bool) return compare("fcmp one", v, like(v, 0));
-    const std::string name = fmt::format("llvm.fpto{}i.sat", isSigned(to) ? "s" : "u");
-    const auto overload = [&](DType t) {
-      const std::string element = isFloat(t) ? (registerType(t) == "float" ? "f32" : "f64") : registerType(t);
-      return v.lanes ? fmt::format("v{}{}", v.lanes, element) : element;
-    };
-    Value out{out_.call("as", type, fmt::format("{}.{}.{}", name, overload(to), overload(from)), typed(v), typeOf(v)), to, v.lanes};
-    if (to == DType::U4) return extreme(Op::Min, out, like(out, 15));
-    return to == DType::I4 ? extreme(Op::Max, extreme(Op::Min, out, like(out, 7)), like(out, -8)) : out;
+    return saturated(to, v);
   }
   if (to == DType::Bool) return compare("icmp ne", v, like(v, 0));
   const int had = registerBits(from), has = registerBits(to);

@@ -38,6 +38,7 @@ class Scalars {
   Value intrinsic(std::string_view name, const std::vector<Value>&);
   Value library(Op, const std::vector<Value>&);
   Value fma(const std::vector<Value>&);
+  Value saturated(DType to, const Value&);            ///< a float to an integer: truncated, clamped, NaN 0
   Value wrapped(Value);                               ///< i4 and u4 are kept in their range
   Value rounded(DType, Value);                        ///< a float to the nearest f16 or bf16, as float
   Value like(const Value& shape, int64_t number);     ///< a constant of its type and lanes

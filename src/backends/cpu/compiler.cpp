@@ -19,7 +19,7 @@ namespace {
 
 // Scalars out of memory, shared work once, invariants out of loops. No vectoriser and no unroller: the text says what is wanted.
 constexpr const char* kPasses =
-    "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm),early-cse<memssa>,simplifycfg)";
+    "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm),simplifycfg)";
 
 void initialiseOnce() {
   static std::once_flag once;
