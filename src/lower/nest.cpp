@@ -109,8 +109,9 @@ class Nest {
     const auto constant = asInteger(n);
     const std::string v = axisName(axis) + "b";
     const Expr full = simplify(floorDiv(n, width), ranges_);
+    const int64_t spread = schedule_.apart ? *constant / schedule_.vectors : schedule_.lanes;  // from one vector to the next
     const auto block = [&](Block& inner, const Expr& offset, int vectors, bool masked) {
-      const Expr lane = vectors > 1 ? var("v") * Expr(int64_t{schedule_.lanes}) + var("l") : Expr(var("l"));
+      const Expr lane = vectors > 1 ? var("v") * Expr(spread) + var("l") : Expr(var("l"));
       const Expr local = offset + (schedule_.lanes > 1 ? lane : var("v"));
       at_[axisName(axis)] = low_[axis] + local;
       vectors_ = vectors;
@@ -120,7 +121,9 @@ class Nest {
       inside(inner);
       mask_ = {};
     };
-    serial(out, v, full, most(axis) / width, [&](Block& inner) { block(inner, var(v) * Expr(width), schedule_.vectors, false); });
+    serial(out, v, full, most(axis) / width, [&](Block& inner) {
+      block(inner, var(v) * Expr(schedule_.apart ? int64_t{schedule_.lanes} : width), schedule_.vectors, false);
+    });
     if (constant && *constant % width == 0) return;
     if (!schedule_.packed.empty() && !vectorIsReduce_) {
       const Expr some = simplify(min(n - full * Expr(width), 1), ranges_);

@@ -11,6 +11,7 @@ struct StageSchedule {
   int vectorAxis = -1;              ///< lanes run over this axis (space or reduce)
   int lanes = 1;
   int vectors = 1;                  ///< vectors side by side along vectorAxis in one register tile
+  bool apart = false;               ///< the vectors of a reduction walk as many parts of the axis: more streams for the prefetcher
   int unrollAxis = -1;              ///< the register tile's other axis (a space axis)
   int unroll = 1;
   std::vector<int> order;           ///< every axis once, outermost first: space axes, then reduce axes
