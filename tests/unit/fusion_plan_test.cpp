@@ -3,6 +3,8 @@
 
 #include "fusion/fuse.h"
 #include "ir/builder.h"
+#include "lower/lower.h"
+#include "lowered_executor.h"
 #include "plan_executor.h"
 
 namespace tektite {
@@ -58,6 +60,13 @@ struct Case {
       const TestTensor& want = values.at(b.graph.outputs[o]);
       for (size_t i = 0; i < want.real.size(); i++)
         ASSERT_NEAR(got[o].real[i], want.real[i], 1e-9 * (1 + std::abs(want.real[i]))) << o << " at " << i << "\n" << toText(plan);
+    }
+    for (const char* target : {"naive", "cpu:x86-64", "cpu:avx2", "cpu:avx512"}) {  // what lowering makes of the same plan, stored as f32
+      const auto lowered = runLowered(plan, b.graph, leaves, target);
+      for (size_t o = 0; o < got.size(); o++)
+        for (size_t i = 0; i < got[o].real.size(); i++)
+          ASSERT_NEAR(lowered[o].real[i], got[o].real[i], 1e-5 * (1 + std::abs(got[o].real[i])))
+              << target << " " << o << " at " << i << "\n" << toText(lowerGroup(plan, findTarget(target[0] == 'n' ? "cpu:avx2" : target), "k", target[0] != 'n').module);
     }
   }
 };
