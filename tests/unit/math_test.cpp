@@ -4,7 +4,9 @@
 #include <mpfr.h>
 
 #include <bit>
+#include <map>
 
+#include "emit_run.h"
 #include "ir/scalar_eval.h"
 #include "math_eval.h"
 
@@ -243,6 +245,65 @@ TEST(Math, TheTableOfOpsKnowsWhatFunctionsCost) {
 TEST(Math, NarrowFloatsGoThroughF32) {
   const Expr x = var("x", DType::BF16);
   EXPECT_EQ(expandMath(apply(Op::Exp, {x}), false), cast(DType::BF16, expandMath(apply(Op::Exp, {cast(DType::F32, x)}), false)));
+}
+
+// ---- as machine code
+
+/// Runs y = f(x) for every function of one argument and pow and fmod of two, compiled for a target; by op.
+std::map<Op, std::vector<float>> compiled(const std::vector<float>& x, const std::vector<float>& z, const Target& target, FastMath mode) {
+  std::string outputs, stores;
+  TestBuffers buffers;
+  for (const OpInfo& i : allOps()) {
+    if (i.op < Op::Exp || i.op > Op::Fmod) continue;
+    outputs += fmt::format(", out {}_: f32[{}]", i.name, x.size());
+    stores += fmt::format("{0}_[t * 16 + l] = {0}(x[t * 16 + l]{1})\n", i.name, i.arity > 1 ? ", z[t * 16 + l]" : "");
+    buffers[std::string(i.name) + "_"] = TestBuffer(DType::F32, static_cast<int64_t>(x.size()));
+  }
+  buffers["x"] = TestBuffer(x);
+  buffers["z"] = TestBuffer(z);
+  const std::string text = fmt::format("kernel all(x: f32[{0}], z: f32[{0}]{1}) {{ for t in {2} parallel {{ for l in 16 vector {{ {3} }} }} }}", x.size(),
+                                       outputs, x.size() / 16, stores);
+  runKernel(parseKernels(text, "math"), {}, buffers, target, 1, mode);
+  std::map<Op, std::vector<float>> out;
+  for (const OpInfo& i : allOps())
+    if (i.op >= Op::Exp && i.op <= Op::Fmod) out[i.op] = buffers[std::string(i.name) + "_"].floats();
+  return out;
+}
+
+std::vector<float> sixteens(std::vector<float> xs) {
+  xs.resize(xs.size() / 16 * 16);
+  return xs;
+}
+
+TEST(Math, CompiledStrictAndOrderedAreTheSameBits) {
+  const std::vector<float> x = sixteens(arguments(500009));
+  const std::vector<float> z(x.rbegin(), x.rend());
+  for (const Target& target : runnableTargets())
+    for (FastMath mode : {FastMath::None, FastMath::Contract})
+      for (const auto& [op, got] : compiled(x, z, target, mode)) {
+        std::vector<float> want(x.size());
+        const std::span<const float> operands[] = {x, z};
+        std::vector<Expr> args{var("x", DType::F32), var("y", DType::F32)};
+        args.resize(static_cast<size_t>(info(op).arity));
+        BatchEval(expandMath(apply(op, args), false), {"x", "y"}).run(operands, want);
+        const double allowed = target.fma ? 0 : 1;  // without the instruction, fma is rounded twice
+        for (size_t i = 0; i < x.size(); i++)
+          ASSERT_LE(errorUlp(got[i], want[i]), allowed) << target.name << ": " << info(op).name << "(" << x[i] << ", " << z[i] << ") gives " << got[i];
+      }
+}
+
+TEST(Math, CompiledFastKeepsItsPromise) {
+  const std::vector<float> x = sixteens(arguments(500009));
+  for (const Target& target : runnableTargets()) {
+    const auto results = compiled(x, x, target, FastMath::Fast);
+    for (const Function& f : functions)
+      for (size_t i = 0; i < x.size(); i++) {
+        if (x[i] < f.fastFrom || x[i] > f.fastTo) continue;
+        const double argument = x[i];
+        const float got = results.at(f.op)[i];
+        ASSERT_LE(errorUlp(got, evalFloat(f.op, std::span(&argument, 1))), f.fastUlp) << target.name << ": " << info(f.op).name << "(" << x[i] << ") gives " << got;
+      }
+  }
 }
 
 TEST(Math, NoSumHasAProductAsOperand) {
