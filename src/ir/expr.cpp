@@ -167,7 +167,10 @@ std::optional<int64_t> asInteger(const Expr& e) {
 }
 bool isConstant(const Expr& e, int64_t value) { return asInteger(e) == value; }
 
-Expr rewrite(const Expr& root, const std::function<Expr(const Expr&)>& replace) {
+namespace {
+
+/// Bottom-up; `replace` sees the node as it was and as it is over rewritten children.
+Expr rebuilt(const Expr& root, const std::function<Expr(const Expr& was, const Expr& now)>& replace) {
   std::unordered_map<Hash, Expr> done;
   const std::function<Expr(const Expr&)> go = [&](const Expr& e) -> Expr {
     if (const auto it = done.find(e.hash()); it != done.end()) return it->second;
@@ -194,16 +197,22 @@ Expr rewrite(const Expr& root, const std::function<Expr(const Expr&)>& replace) 
                                        return changed ? apply(a.op, std::move(args)) : e;
                                      }},
                           e->kind);
-    if (Expr r = replace(now)) now = std::move(r);
+    if (Expr r = replace(e, now)) now = std::move(r);
     done.emplace(e.hash(), now);
     return now;
   };
   return root ? go(root) : root;
 }
 
+}  // namespace
+
+Expr rewrite(const Expr& root, const std::function<Expr(const Expr&)>& replace) {
+  return rebuilt(root, [&](const Expr&, const Expr& now) { return replace(now); });
+}
+
 Expr substitute(const Expr& root, const std::unordered_map<std::string, Expr>& variables) {
-  return rewrite(root, [&](const Expr& e) -> Expr {
-    if (const Var* v = e.as<Var>())
+  return rebuilt(root, [&](const Expr& was, const Expr&) -> Expr {  // all at once: what comes in is not replaced again
+    if (const Var* v = was.as<Var>())
       if (const auto it = variables.find(v->name); it != variables.end()) return it->second;
     return {};
   });

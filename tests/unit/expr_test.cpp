@@ -45,6 +45,11 @@ TEST(Expr, IntegersFoldAndFloatsStay) {
   EXPECT_EQ(toText(parse("a * 1 + 0", DType::F32)), "a * 1 + 0");
 }
 
+TEST(Expr, SubstitutionIsOfAllVariablesAtOnce) {
+  EXPECT_EQ(toText(substitute(parse("i + 1"), {{"i", parse("i - 1")}})), "i");
+  EXPECT_EQ(toText(substitute(parse("i * j"), {{"i", var("j")}, {"j", var("i")}})), "j * i");
+}
+
 TEST(Expr, ErrorsNameThePlace) {
   const auto message = [](std::string_view text) -> std::string {
     try {
