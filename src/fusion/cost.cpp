@@ -151,6 +151,7 @@ class Evaluation {
   Tiled out_;
   std::vector<int64_t> counts_;
   double total_ = 0, base_ = 0;
+  bool outgrown_ = false;                      // scratch is more than the tile's share of the caches
 
   void depths() {
     for (const auto& axes : out_.regions.stages) {
@@ -158,7 +159,6 @@ class Evaluation {
       for (int i = t_.grid; i < static_cast<int>(t_.order.size()); i++)
         for (const Span& a : axes)
           if (a.dependsOn(t_.order[i])) depth = i + 1;
-      if (t_.sync >= 0 && static_cast<int>(out_.depth.size()) > t_.sync) depth = t_.grid - 1;
       out_.depth.push_back(depth);
     }
   }
@@ -186,12 +186,14 @@ class Evaluation {
   }
 
   void scratch() {
+    out_.sharing.assign(g_.buffers.size(), -1);
     std::vector<std::pair<double, int>> sizes;
     for (size_t b = 0; b < g_.buffers.size(); b++) {
       if (set_.buffers[b].kind != PlanBuffer::Scratch) continue;
       double n = bytes(set_.buffers[b].type.dtype);
       for (size_t d = 0; d < g_.buffers[b].size(); d++)
         n *= static_cast<double>(sizeOf(out_.regions.buffers[b][d], g_.buffers[b][d]));
+      if (const int into = set_.inPlace[b]; into >= 0 && sharesMemory(static_cast<int>(b), into)) continue;
       sizes.push_back({n, static_cast<int>(b)});
     }
     out_.space.resize(g_.buffers.size());
@@ -200,9 +202,22 @@ class Evaluation {
     const double l1 = static_cast<double>(capacity("l1", 0)) / 2, l2 = static_cast<double>(capacity("l2", 1)) * 0.6;
     for (const auto& [n, b] : sizes) {
       used += n;
-      out_.space[b] = used <= l1 ? "l1" : used <= l2 ? "l2" : "main";
+      out_.space[b] = used <= l1 ? "l1" : "l2";
+      outgrown_ = outgrown_ || used > l2;
     }
     out_.cost.scratchBytes = static_cast<int64_t>(used);
+    for (size_t b = 0; b < g_.buffers.size(); b++)
+      if (out_.sharing[b] >= 0) out_.space[b] = out_.space[out_.sharing[b]];
+  }
+  /// May buffer b lie where `into` lay? Where both hold the same part for the same time.
+  bool sharesMemory(int b, int into) {
+    if (out_.depth[g_.writer[b]] != out_.depth[g_.writer[into]]) return false;
+    for (size_t d = 0; d < g_.buffers[b].size(); d++) {
+      const Span &x = out_.regions.buffers[b][d], &y = out_.regions.buffers[into][d];
+      if (x.base != y.base || x.size != y.size || x.coefficients != y.coefficients) return false;
+    }
+    out_.sharing[b] = out_.sharing[into] >= 0 ? out_.sharing[into] : into;
+    return true;
   }
   int64_t capacity(const char* name, int fallback) const {
     if (const Level* l = target_.level(name)) return l->bytes;
@@ -211,7 +226,7 @@ class Evaluation {
   /// Cycles of a core for a vector access to a scratch buffer, in loads from L1.
   double slowdown(int buffer) const {
     const std::string& s = out_.space[buffer];
-    return s.empty() || s == "l1" ? 1 : s == "l2" ? 1.5 : 4;
+    return s.empty() || s == "l1" ? 1 : outgrown_ ? 6 : 1.5;
   }
 
   double stageSeconds(size_t s) {
@@ -275,7 +290,7 @@ class Evaluation {
     for (size_t b = 0; b < g_.buffers.size(); b++) {
       const PlanBuffer& buffer = set_.buffers[b];
       if (buffer.kind == PlanBuffer::Scratch) {
-        if (out_.space[b] == "main") seconds += 2 * moveSeconds(scratchTraffic(b), scratchTraffic(b), share, target_);
+        if (outgrown_ && out_.space[b] == "l2") seconds += 2 * moveSeconds(scratchTraffic(b), scratchTraffic(b), share, target_);
         continue;
       }
       const double tensor = bytesOf(g_.buffers[b], bytes(buffer.type.dtype));

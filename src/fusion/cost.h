@@ -30,6 +30,7 @@ struct Tiled {
   Regions regions;
   std::vector<int> depth;                        ///< of each stage
   std::vector<std::string> space;                ///< of each buffer; "": not scratch
+  std::vector<int> sharing;                      ///< of each buffer: the one whose memory it takes over, or -1
   Cost cost;
 };
 Tiled evaluate(const GroupShape&, const StageSet&, const std::vector<StageWork>&, const Tiling&, const Target&);

@@ -57,7 +57,8 @@ struct StageAxis {
 
 struct Stage {
   std::vector<StageAxis> axes;           ///< space axes in the result's order, then reduce axes in canonical order
-  std::vector<StageStore> inner;         ///< at every point of all axes, before the accumulators
+  std::vector<StageStore> inner;         ///< at every point of all axes; one may overwrite what its own value read: the
+                                         ///< accumulators' values of the point are taken before
   std::vector<Accumulator> accumulators; ///< over the reduce axes
   std::vector<StageStore> outer;         ///< at every point of the space axes, after them
   bool contraction = false;              ///< the one accumulator is a sum of products of loads: worth register tiles and packing

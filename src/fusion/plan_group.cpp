@@ -1,6 +1,7 @@
 #include <algorithm>
+#include <set>
 
-#include "fusion/fuse.h"
+#include "fusion/plan_body.h"
 #include "fusion/tiles.h"
 #include "support/check.h"
 
@@ -12,7 +13,8 @@ class Assembly {
  public:
   Assembly(StageSet set, const GroupShape& g, const Tiled& tiled) : set_(std::move(set)), g_(g), tiled_(tiled) {}
 
-  std::shared_ptr<const GroupPlan> run() {
+  /// One tile list and its buffers.
+  GroupPlan run() {
     TileList list;
     const Tiling& t = tiled_.tiling;
     for (size_t i = 0; i < t.order.size(); i++) {
@@ -28,7 +30,7 @@ class Assembly {
     std::ranges::stable_sort(list.stages, {}, [&](const Stage& s) { return list.sync >= 0 ? 0 : s.depth; });
     plan_.lists.push_back(std::move(list));
     plan_.cost = tiled_.cost;
-    return std::make_shared<const GroupPlan>(std::move(plan_));
+    return std::move(plan_);
   }
 
  private:
@@ -38,6 +40,7 @@ class Assembly {
   GroupPlan plan_;
   std::map<int, Expr> vars_;                   // of tile axes with several tiles
   std::map<std::string, std::string> kept_;    // outputs whose halo is read: the scratch that holds it
+  std::map<std::string, std::string> renamed_; // scratch that lies in another's memory
 
   Region region(const Span& s) const {
     Expr base(s.base);
@@ -58,6 +61,10 @@ class Assembly {
     for (size_t b = 0; b < set_.buffers.size(); b++) {
       PlanBuffer buffer = set_.buffers[b];
       const int writer = g_.writer[b];
+      if (tiled_.sharing[b] >= 0) {
+        renamed_[buffer.name] = set_.buffers[tiled_.sharing[b]].name;
+        continue;
+      }
       bool readBack = false;
       if (buffer.kind == PlanBuffer::Output)
         for (size_t s = 0; s < g_.stages.size(); s++)
@@ -98,12 +105,16 @@ class Assembly {
     for (size_t a = 0; a < stage.axes.size(); a++) {
       stage.axes[a].region = region(tiled_.regions.stages[s][a]);
     }
-    if (!kept_.empty())
+    const auto renamed = [&](const std::string& name) {
+      if (const auto it = kept_.find(name); it != kept_.end()) return it->second;
+      const auto it = renamed_.find(name);
+      return it == renamed_.end() ? name : it->second;
+    };
+    if (!kept_.empty() || !renamed_.empty())
       stage = mapped(stage, [&](const Expr& root) {
         return rewrite(root, [&](const Expr& e) -> Expr {
           const Load* l = e.as<Load>();
-          const auto it = l ? kept_.find(l->buffer) : kept_.end();
-          return it == kept_.end() ? Expr() : load(it->second, e.type(), l->index);
+          return l && renamed(l->buffer) != l->buffer ? load(renamed(l->buffer), e.type(), l->index) : Expr();
         });
       });
     for (bool inner : {true, false}) {
@@ -118,6 +129,7 @@ class Assembly {
           return b.name == store.buffer && b.kind == PlanBuffer::Output;
         });
         if (output) store.guard = guardOf(s, store, inner);
+        if (const auto it = renamed_.find(store.buffer); it != renamed_.end()) store.buffer = it->second;
       }
       stores.insert(stores.end(), more.begin(), more.end());
     }
@@ -150,20 +162,95 @@ class Assembly {
   }
 };
 
+/// Stages that share no value of the group: each set becomes a tile list of its own, stacked in one kernel.
+std::vector<StageSet> componentsOf(const StageSet& set) {
+  std::vector<int> part(set.stages.size());
+  std::map<std::string, size_t> writer;
+  const auto touches = [&](size_t s) {
+    std::vector<std::string> out;
+    for (const Expr& e : loadsOf(set.stages[s])) out.push_back(e.as<Load>()->buffer);
+    return out;
+  };
+  for (size_t s = 0; s < set.stages.size(); s++) {
+    part[s] = static_cast<int>(s);
+    for (const auto* stores : {&set.stages[s].inner, &set.stages[s].outer})
+      for (const StageStore& store : *stores) writer[store.buffer] = s;
+    for (const std::string& name : touches(s)) {
+      const auto it = writer.find(name);
+      if (it == writer.end() || part[it->second] == part[s]) continue;
+      const int from = part[it->second], to = part[s];
+      for (size_t k = 0; k <= s; k++)
+        if (part[k] == from) part[k] = to;
+    }
+  }
+  std::vector<StageSet> out;
+  std::map<int, size_t> number;
+  for (size_t s = 0; s < set.stages.size(); s++) {
+    const auto [it, isNew] = number.emplace(part[s], out.size());
+    if (isNew) out.emplace_back();
+    out[it->second].stages.push_back(set.stages[s]);
+  }
+  for (StageSet& one : out) {
+    std::set<std::string> used;
+    for (const Stage& s : one.stages) {
+      for (const Expr& e : loadsOf(s)) used.insert(e.as<Load>()->buffer);
+      for (const auto* stores : {&s.inner, &s.outer})
+        for (const StageStore& store : *stores) used.insert(store.buffer);
+    }
+    for (const PlanBuffer& b : set.buffers)
+      if (used.count(b.name)) one.buffers.push_back(b);
+  }
+  return out;
+}
+
+/// Joins the plan of one list to those before it.
+void stack(GroupPlan& all, GroupPlan one, const Target& target) {
+  for (PlanBuffer& b : one.buffers)
+    if (std::ranges::find(all.buffers, b.name, &PlanBuffer::name) == all.buffers.end()) all.buffers.push_back(std::move(b));
+  for (TileList& list : one.lists) all.lists.push_back(std::move(list));
+  Cost &c = all.cost, &o = one.cost;
+  c.seconds += o.seconds - (c.launches ? target.launchSeconds : 0);
+  c.launches = 1;
+  c.bytesRead += o.bytesRead;
+  c.bytesWritten += o.bytesWritten;
+  c.flops += o.flops;
+  c.slots += o.slots;
+  c.recompute = std::max(c.recompute, o.recompute);
+  c.scratchBytes = std::max(c.scratchBytes, o.scratchBytes);
+  c.registers = std::max(c.registers, o.registers);
+}
+
 }  // namespace
 
-PlanResult planGroup(const Graph& body, const Target& target, const FusionOptions& options) {
+AccessOf accessesOf(const Graph& body) {
   AccessOf access(body.nodes.size());
   for (size_t n = 0; n < body.nodes.size(); n++)
     if (auto a = accessOf(body, static_cast<int>(n))) access[n] = std::make_shared<const Access>(std::move(*a));
+  return access;
+}
+
+PlanResult planBody(const Graph& body, const AccessOf& access, const Target& target, const FusionOptions& options) {
   auto defs = defsOf(body, access);
   if (const Refusal* r = std::get_if<Refusal>(&defs)) return {nullptr, *r};
-  StageSet set = formStages(body, std::get<Defs>(defs));
-  std::vector<StageWork> work;
-  for (const Stage& s : set.stages) work.push_back(workOf(s, set));
-  GroupShape shape = shapeOf(set);
-  const Tiled tiled = chooseTiles(shape, set, work, target, options.numerics != Numerics::Strict);
-  return {Assembly(std::move(set), shape, tiled).run(), {}};
+  const StageSet set = formStages(body, std::get<Defs>(defs));
+  auto plan = std::make_shared<GroupPlan>();
+  for (StageSet& one : componentsOf(set)) {
+    findInPlace(one);
+    std::vector<StageWork> work;
+    for (const Stage& s : one.stages) work.push_back(workOf(s, one));
+    GroupShape shape = shapeOf(one);
+    const Tiled tiled = chooseTiles(shape, one, work, target, options.numerics != Numerics::Strict);
+    stack(*plan, Assembly(std::move(one), shape, tiled).run(), target);
+  }
+  std::ranges::stable_sort(plan->buffers, {}, [&](const PlanBuffer& b) {  // inputs, outputs in the body's order, scratch
+    const auto at = std::ranges::find(set.buffers, b.name, &PlanBuffer::name) - set.buffers.begin();
+    return std::pair(b.kind == PlanBuffer::Output ? 1 : b.kind == PlanBuffer::Scratch ? 2 : 0, at);
+  });
+  return {std::move(plan), {}};
+}
+
+PlanResult planGroup(const Graph& body, const Target& target, const FusionOptions& options) {
+  return planBody(body, accessesOf(body), target, options);
 }
 
 }  // namespace tektite

@@ -11,7 +11,10 @@ namespace tektite {
 struct StageSet {
   std::vector<Stage> stages;
   std::vector<PlanBuffer> buffers;
+  /// For each buffer: a scratch buffer of the same shape that the writing stage reads last, at the element that it writes, or -1.
+  std::vector<int> inPlace;
 };
+void findInPlace(StageSet&);
 StageSet formStages(const Graph& body, const Defs&);
 
 /// Every load of a stage, each distinct one once.

@@ -88,7 +88,7 @@ class Search {
     Tiled best = evaluated(tile, serial);
     for (int round = 0; round < 3; round++) {
       bool better = false;
-      for (size_t j = tile.size(); j-- > 0;) {
+      for (size_t j = 0; j < tile.size(); j++) {  // outer axes first: cutting them keeps rows whole
         for (const int64_t n : sizes(j)) {
           std::vector<int64_t> other = best.tiling.tile;
           if (other[j] == n) continue;

@@ -137,12 +137,12 @@ class Executor {
       std::vector<std::vector<Number>> state;
       for (const Accumulator& a : s.accumulators) state.push_back(identity(a));
       loop(s, 0, true, reduce, [&] {
-        for (const StageStore& store : s.inner) put(store);
         for (size_t k = 0; k < s.accumulators.size(); k++) {
           std::vector<Number> now;
           for (const Expr& e : s.accumulators[k].values) now.push_back(eval(e));
           state[k] = join(s.accumulators[k], state[k], now);
         }
+        for (const StageStore& store : s.inner) put(store);
       });
       if (sync) {
         auto& p = partial_[space];
