@@ -1,0 +1,159 @@
+#include "fusion/clusters.h"
+
+#include <algorithm>
+
+#include "support/check.h"
+
+namespace tektite {
+namespace {
+
+constexpr double kCheapSlots = 4;      // repeating a map of one operand costs less than storing its result
+constexpr int kMostVisits = 4096;      // of a search for a way round; beyond it, there may be one
+
+bool isLeaf(const Node& n) { return n.as<Input>() || n.as<Const>(); }
+bool isHost(const Node& n) { return n.as<Branch>() || n.as<Loop>() || n.as<Scan>() || n.as<Call>() || n.as<Group>(); }
+
+}  // namespace
+
+Clusters::Clusters(const Graph& g, const FusionOptions& options) : g_(g) {
+  outputs_.insert(g.outputs.begin(), g.outputs.end());
+  classify(options);
+  const int n = static_cast<int>(g.nodes.size());
+  sources_.resize(n);
+  of.assign(n, -1);
+  for (int i = 0; i < n; i++) {
+    std::vector<Value>& mine = sources_[i];
+    for (const Value& v : g.nodes[i].operands) {
+      if (repeated_[v.node])
+        mine.insert(mine.end(), sources_[v.node].begin(), sources_[v.node].end());
+      else if (!isLeaf(g.nodes[v.node]))
+        mine.push_back(v);
+    }
+    std::ranges::sort(mine);
+    mine.erase(std::unique(mine.begin(), mine.end()), mine.end());
+    if (isLeaf(g.nodes[i]) || repeated_[i]) continue;
+    of[i] = static_cast<int>(list.size());
+    list.push_back({.nodes = {i}, .before = {}, .after = {}, .host = isHost(g.nodes[i])});
+    for (const Value& v : mine) {
+      readers_[v].push_back(i);
+      list[of[i]].before.insert(of[v.node]);
+      list[of[v.node]].after.insert(of[i]);
+    }
+  }
+}
+
+void Clusters::classify(const FusionOptions& options) {
+  const auto users = usersOf(g_);
+  repeated_.assign(g_.nodes.size(), false);
+  std::set<int> needed;
+  for (const Value& v : g_.outputs) needed.insert(v.node);
+  for (const Node& n : g_.nodes)
+    if (isHost(n) || n.as<Update>())
+      for (const Value& v : n.operands) needed.insert(v.node);
+  for (int i = 0; i < static_cast<int>(g_.nodes.size()); i++) {
+    const Node& n = g_.nodes[i];
+    if (needed.count(i)) continue;
+    if (n.as<View>()) repeated_[i] = true;
+    const Map* m = n.as<Map>();
+    if (!m || (options.unfused && !users[i].empty())) continue;
+    int large = 0;
+    Value only;
+    for (const Value& v : n.operands)
+      if (!g_.node(v).as<Const>()) large++, only = v;
+    if (large == 0) repeated_[i] = slotsOf(m->body) <= 4 * kCheapSlots;
+    if (large != 1 || users[i].size() < 2 || slotsOf(m->body) > kCheapSlots || !(g_.type(only).shape == n.results[0].shape)) continue;
+    const bool alone = users[only.node].size() == 1 && !isLeaf(g_.node(only)) && !repeated_[only.node] && !outputs_.count(only);
+    repeated_[i] = !alone;
+  }
+}
+
+int Clusters::wayRound(int a, int b) const {
+  for (const auto& [first, last] : {std::pair{a, b}, std::pair{b, a}}) {
+    const int end = list[last].nodes.back();
+    std::vector<int> stack;
+    std::set<int> seen{first, last};
+    for (int c : list[first].after)
+      if (c != last) stack.push_back(c);
+    while (!stack.empty()) {
+      const int c = stack.back();
+      stack.pop_back();
+      if (list[c].nodes.front() > end || !seen.insert(c).second) continue;
+      if (list[c].after.count(last)) return c;
+      if (static_cast<int>(seen.size()) > kMostVisits) return c;
+      stack.insert(stack.end(), list[c].after.begin(), list[c].after.end());
+    }
+  }
+  return -1;
+}
+
+void Clusters::merge(int into, int from) {
+  Cluster &a = list[into], &b = list[from];
+  for (int n : b.nodes) of[n] = into;
+  std::vector<int> nodes;
+  std::ranges::merge(a.nodes, b.nodes, std::back_inserter(nodes));
+  a.nodes = std::move(nodes);
+  for (int c : b.before) {
+    list[c].after.erase(from);
+    if (c != into) a.before.insert(c), list[c].after.insert(into);
+  }
+  for (int c : b.after) {
+    list[c].before.erase(from);
+    if (c != into) a.after.insert(c), list[c].before.insert(into);
+  }
+  a.before.erase(from);
+  a.after.erase(from);
+  a.version++;
+  a.seconds = -1;
+  b = Cluster{.nodes = {}, .before = {}, .after = {}, .host = false, .alive = false, .version = b.version + 1};
+}
+
+std::vector<Value> Clusters::neededOutside(const std::vector<int>& nodes) const {
+  std::vector<Value> out;
+  for (int n : nodes)
+    for (int r = 0; r < static_cast<int>(g_.nodes[n].results.size()); r++) {
+      const Value v{n, r};
+      bool needed = outputs_.count(v) > 0;
+      if (const auto it = readers_.find(v); it != readers_.end() && !needed)
+        needed = std::ranges::any_of(it->second, [&](int reader) { return !std::ranges::binary_search(nodes, reader); });
+      if (needed) out.push_back(v);
+    }
+  if (out.empty() && !nodes.empty()) out.push_back({nodes.back(), 0});
+  return out;
+}
+
+Clusters::Body Clusters::bodyOf(const std::vector<int>& nodes) const {
+  std::set<int> inside(nodes.begin(), nodes.end());
+  std::vector<int> stack(nodes.begin(), nodes.end());
+  while (!stack.empty()) {
+    const int n = stack.back();
+    stack.pop_back();
+    for (const Value& v : g_.nodes[n].operands)
+      if (repeated_[v.node] && inside.insert(v.node).second) stack.push_back(v.node);
+  }
+  Body body;
+  std::map<Value, Value> to;
+  const auto add = [&](Node node, int from) {
+    body.from.push_back(from);
+    return body.graph.add(std::move(node));
+  };
+  for (int n : inside)
+    for (const Value& v : g_.nodes[n].operands) {
+      if (inside.count(v.node) || to.count(v) || g_.node(v).as<Const>()) continue;
+      to[v] = add({.kind = Input{}, .operands = {}, .results = {g_.type(v)}, .name = {}, .origin = {}}, v.node);
+      body.inputs.push_back(v);
+    }
+  for (int n : inside) {
+    Node copy = g_.nodes[n];
+    for (Value& v : copy.operands) {
+      if (g_.node(v).as<Const>() && !to.count(v)) to[v] = add(g_.node(v), v.node);
+      v = to.at(v);
+    }
+    const Value first = add(std::move(copy), n);
+    for (int r = 0; r < static_cast<int>(g_.nodes[n].results.size()); r++) to[Value{n, r}] = {first.node, r};
+  }
+  body.outputs = neededOutside(nodes);
+  for (const Value& v : body.outputs) body.graph.outputs.push_back(to.at(v));
+  return body;
+}
+
+}  // namespace tektite

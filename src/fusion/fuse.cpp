@@ -1,0 +1,285 @@
+#include "fusion/fuse.h"
+
+#include <algorithm>
+#include <queue>
+
+#include "fusion/clusters.h"
+#include "fusion/cost.h"
+#include "fusion/record.h"
+#include "support/check.h"
+
+namespace tektite {
+namespace {
+
+constexpr double kRecomputeBudget = 1.3;
+constexpr int kCodeBudget = 400;          // nodes of one kernel: code and compile time stay linear
+constexpr double kLeastShare = 0.02;      // two long kernels are not planned together for less
+constexpr int kMostReaders = 12;          // of one value, whose pairs are tried side by side
+
+/// What the oracle said of a set of nodes.
+struct Trial {
+  double seconds = 0;
+  Cost cost;
+  double tiles = 1;
+  Refusal refusal;   // they can't be one kernel at all
+};
+
+class Fuser {
+ public:
+  Fuser(const Graph& g, const Target& target, const FusionOptions& options)
+      : g_(g), target_(target), options_(options), clusters_(g, options), access_(accessesOf(g)) {
+    nodeHash_.reserve(g.nodes.size());
+    for (const Node& n : g.nodes) nodeHash_.push_back(kindHash(n));
+    heavy_.resize(g.nodes.size());
+    for (size_t n = 0; n < g.nodes.size(); n++) heavy_[n] = g.nodes[n].as<Reduce>() || g.nodes[n].as<Contract>();
+  }
+
+  Fused run() {
+    if (options_.unfused) {
+      joinOrigins();
+    } else if (options_.mergeMove || options_.placeMove || options_.inlineMove) {
+      joinChains();
+      greedy();
+      sideBySide();
+    }
+    return record(g_, clusters_, refusals_, [this](const Clusters::Body& b) { return planOf(b); });
+  }
+
+ private:
+  const Graph& g_;
+  const Target& target_;
+  const FusionOptions& options_;
+  Clusters clusters_;
+  AccessOf access_;
+  std::vector<Hash> nodeHash_;
+  std::vector<bool> heavy_;
+  std::unordered_map<Hash, Trial> trials_;
+  std::unordered_map<Hash, std::shared_ptr<const GroupPlan>> plans_;
+  Refusals refusals_;
+
+  static Hash kindHash(const Node& n) {
+    Node bare = n;
+    bare.operands.clear();
+    if (const Const* c = n.as<Const>(); c && c->data) {
+      if (const Expr value = scalarConstant(n)) return value.hash();
+      bare.kind = Input{};
+      return Hasher().add(hashOf(bare)).add(7).finish();
+    }
+    return hashOf(bare);
+  }
+  Hash bodyHash(const Clusters::Body& b) const {
+    Hasher h;
+    for (size_t i = 0; i < b.graph.nodes.size(); i++) {
+      const Node& n = b.graph.nodes[i];
+      if (n.as<Input>())
+        for (const Expr& e : n.results[0].shape) h.add(e.hash());
+      h.add(n.as<Input>() ? Hash{static_cast<uint64_t>(n.results[0].dtype), 1} : nodeHash_[b.from[i]]);
+      for (const Value& v : n.operands) h.add(v.node).add(v.result);
+    }
+    for (const Value& v : b.graph.outputs) h.add(v.node).add(v.result);
+    return h.finish();
+  }
+  AccessOf accessOfBody(const Clusters::Body& b) const {
+    AccessOf out(b.from.size());
+    for (size_t i = 0; i < b.from.size(); i++)
+      if (!b.graph.nodes[i].as<Input>()) out[i] = access_[b.from[i]];
+    return out;
+  }
+  std::shared_ptr<const GroupPlan> planOf(const Clusters::Body& b) {
+    auto& plan = plans_[bodyHash(b)];
+    if (!plan) {
+      const PlanResult r = planBody(b.graph, accessOfBody(b), target_, options_);
+      TEKTITE_CHECK(r.plan, "no plan of one group: {}\n{}", toText(r.refusal), toText(b.graph));
+      plan = r.plan;
+    }
+    return plan;
+  }
+
+  const Trial& tried(const std::vector<int>& nodes) {
+    const Clusters::Body body = clusters_.bodyOf(nodes);
+    const Hash key = bodyHash(body);
+    if (const auto it = trials_.find(key); it != trials_.end()) return it->second;
+    Trial t;
+    const PlanResult r = planBody(body.graph, accessOfBody(body), target_, options_);
+    t.refusal = r.refusal;
+    if (r.plan) {
+      t.cost = r.plan->cost;
+      t.seconds = t.cost.seconds;
+      t.tiles = 0;
+      for (const TileList& list : r.plan->lists) {
+        double n = 1;
+        for (const TileAxis& a : list.tiles)
+          if (a.grid) n *= static_cast<double>(a.count());
+        t.tiles += n;
+      }
+      plans_[key] = r.plan;
+    }
+    return trials_[key] = t;
+  }
+  double secondsOf(int c) {
+    Cluster& cluster = clusters_.list[c];
+    if (cluster.seconds < 0) cluster.seconds = tried(cluster.nodes).seconds;
+    return cluster.seconds;
+  }
+  bool isHost(int c) const { return clusters_.list[c].host; }
+  bool isUpdate(int c) const { return g_.nodes[clusters_.list[c].nodes[0]].as<Update>(); }
+  int heavyOf(int c) const {
+    return static_cast<int>(std::ranges::count_if(clusters_.list[c].nodes, [&](int n) { return heavy_[n]; }));
+  }
+  bool hasContract(int c) const {
+    return std::ranges::any_of(clusters_.list[c].nodes, [&](int n) { return g_.nodes[n].as<Contract>(); });
+  }
+  std::vector<int> together(int a, int b) const {
+    std::vector<int> nodes;
+    std::ranges::merge(clusters_.list[a].nodes, clusters_.list[b].nodes, std::back_inserter(nodes));
+    return nodes;
+  }
+
+  // ---- one kernel a node of the input model
+
+  void joinOrigins() {
+    std::map<std::string, std::vector<int>> byOrigin;
+    for (int n = 0; n < static_cast<int>(g_.nodes.size()); n++)
+      if (clusters_.of[n] >= 0 && !isHost(clusters_.of[n]) && !isUpdate(clusters_.of[n]) && !g_.nodes[n].origin.empty())
+        byOrigin[g_.nodes[n].origin].push_back(n);
+    for (const auto& [origin, nodes] : byOrigin)
+      for (size_t i = 1; i < nodes.size(); i++) {
+        const int a = clusters_.of[nodes[0]], b = clusters_.of[nodes[i]];
+        if (a != b && clusters_.wayRound(a, b) < 0) clusters_.merge(a, b);
+      }
+  }
+
+  // ---- maps at the points of what they read: always a gain
+
+  void joinChains() {
+    for (int n = 0; n < static_cast<int>(g_.nodes.size()); n++) {
+      const Node& node = g_.nodes[n];
+      if (!node.as<Map>() || clusters_.of[n] < 0) continue;
+      for (const Value& v : node.operands) {
+        const Node& from = g_.nodes[v.node];
+        const int a = clusters_.of[v.node], b = clusters_.of[n];
+        if (a < 0 || a == b || !(from.results[v.result].shape == node.results[0].shape)) continue;
+        if (!from.as<Map>() && !from.as<Reduce>() && !from.as<Contract>()) continue;
+        if (heavyOf(a) + heavyOf(b) > 1 || !fitsCode(a, b) || clusters_.wayRound(a, b) >= 0) continue;
+        clusters_.merge(a, b);
+      }
+    }
+  }
+  bool fitsCode(int a, int b) const {
+    return clusters_.list[a].nodes.size() + clusters_.list[b].nodes.size() <= kCodeBudget;
+  }
+
+  // ---- the best gain first
+
+  struct Candidate {
+    double gain;
+    int a, b, versionA, versionB;
+    bool operator<(const Candidate& o) const { return gain != o.gain ? gain < o.gain : std::pair(a, b) > std::pair(o.a, o.b); }
+  };
+  std::priority_queue<Candidate> queue_;
+
+  void greedy() {
+    for (int c = 0; c < static_cast<int>(clusters_.list.size()); c++)
+      if (clusters_.list[c].alive)
+        for (int d : clusters_.list[c].after) consider(c, d);
+    while (!queue_.empty()) {
+      const Candidate c = queue_.top();
+      queue_.pop();
+      const auto &a = clusters_.list[c.a], &b = clusters_.list[c.b];
+      if (!a.alive || !b.alive || a.version != c.versionA || b.version != c.versionB) continue;
+      if (const int way = clusters_.wayRound(c.a, c.b); way >= 0) {
+        refuse(c.a, c.b, {Reason::Cycle, 0, 0, nameOf(way)});
+        continue;
+      }
+      accept(c.a, c.b);
+      const std::set<int> before = clusters_.list[c.a].before, after = clusters_.list[c.a].after;
+      for (int d : before) consider(d, c.a);
+      for (int d : after) consider(c.a, d);
+    }
+  }
+  void accept(int a, int b) {
+    const double seconds = tried(together(a, b)).seconds;
+    clusters_.merge(a, b);
+    clusters_.list[a].seconds = seconds;
+  }
+  std::string nameOf(int c) const {
+    const int n = clusters_.list[c].nodes.front();
+    return g_.nodes[n].origin.empty() ? "%" + std::to_string(n) : g_.nodes[n].origin;
+  }
+  void refuse(int a, int b, Refusal r) {
+    for (int n : clusters_.list[a].nodes)
+      for (int m : clusters_.list[b].nodes) {
+        if (clusters_.list[a].nodes.size() * clusters_.list[b].nodes.size() > 400 && n != clusters_.list[a].nodes.back()) continue;
+        refusals_[{n, m}] = r;
+      }
+  }
+
+  void consider(int a, int b) {
+    if (isHost(a) || isHost(b) || isUpdate(a) || isUpdate(b)) return;
+    if (!fitsCode(a, b)) {
+      const double nodes = static_cast<double>(clusters_.list[a].nodes.size() + clusters_.list[b].nodes.size());
+      return refuse(a, b, {Reason::CodeSize, nodes, kCodeBudget, ""});
+    }
+    const double apart = secondsOf(a) + secondsOf(b), most = mostGain(a, b);
+    if (hasContract(a) && hasContract(b) && most < kLeastShare * apart) return refuse(a, b, {Reason::NoGain, apart, apart - most, ""});
+    if (const int way = clusters_.wayRound(a, b); way >= 0) return refuse(a, b, {Reason::Cycle, 0, 0, nameOf(way)});
+    const Trial& t = tried(together(a, b));
+    const Refusal r = verdict(t, apart);
+    if (r.reason != Reason::None) return refuse(a, b, r);
+    queue_.push({apart - t.seconds, a, b, clusters_.list[a].version, clusters_.list[b].version});
+  }
+  /// What one kernel of both can save at best: a launch, and moving what goes between them.
+  double mostGain(int a, int b) const {
+    double seconds = target_.launchSeconds;
+    for (const Value& v : clusters_.neededOutside(clusters_.list[a].nodes)) {
+      const double n = static_cast<double>(g_.type(v).elements()) * bytes(g_.type(v).dtype);
+      seconds += 2.5 * moveSeconds(n, n, target_.cores, target_);
+    }
+    (void)b;
+    return seconds;
+  }
+  Refusal verdict(const Trial& t, double apart) const {
+    if (t.refusal.reason != Reason::None) return t.refusal;
+    const Level* l2 = target_.level("l2");
+    const double room = static_cast<double>(l2 ? l2->bytes : target_.last().bytes);
+    if (t.cost.recompute > kRecomputeBudget) return {Reason::Recompute, t.cost.recompute, kRecomputeBudget, ""};
+    if (static_cast<double>(t.cost.scratchBytes) > room)
+      return {Reason::TooBigForLevel, static_cast<double>(t.cost.scratchBytes), room, l2 ? "l2" : target_.last().name};
+    if (t.cost.registers > 2 * target_.vectorRegisters)
+      return {Reason::Registers, static_cast<double>(t.cost.registers), static_cast<double>(target_.vectorRegisters), ""};
+    if (t.seconds < apart) return {};
+    if (t.tiles < target_.cores) return {Reason::Parallelism, t.tiles, static_cast<double>(target_.cores), ""};
+    return {Reason::NoGain, apart, t.seconds, ""};
+  }
+
+  // ---- kernels that don't need each other
+
+  void sideBySide() {
+    std::map<Value, std::set<int>> readers;
+    for (int n = 0; n < static_cast<int>(g_.nodes.size()); n++) {
+      if (clusters_.of[n] < 0) continue;
+      for (const Value& v : clusters_.sources(n)) readers[v].insert(n);
+      for (const Value& v : g_.nodes[n].operands)
+        if (g_.node(v).as<Input>()) readers[v].insert(n);
+    }
+    for (const auto& [value, nodes] : readers) {
+      if (nodes.size() < 2 || nodes.size() > kMostReaders) continue;
+      std::vector<int> all(nodes.begin(), nodes.end());
+      for (size_t i = 0; i < all.size(); i++)
+        for (size_t k = i + 1; k < all.size(); k++) {
+          const int a = clusters_.of[all[i]], b = clusters_.of[all[k]];
+          if (a == b || isHost(a) || isHost(b) || isUpdate(a) || isUpdate(b) || !fitsCode(a, b)) continue;
+          if (clusters_.list[a].after.count(b) || clusters_.list[b].after.count(a) || clusters_.wayRound(a, b) >= 0) continue;
+          const double apart = secondsOf(a) + secondsOf(b);
+          const Trial& t = tried(together(a, b));
+          if (verdict(t, apart).reason == Reason::None) accept(a, b);
+        }
+    }
+  }
+};
+
+}  // namespace
+
+Fused fuse(const Graph& g, const Target& target, const FusionOptions& options) { return Fuser(g, target, options).run(); }
+
+}  // namespace tektite
