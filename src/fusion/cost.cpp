@@ -9,6 +9,7 @@ namespace tektite {
 namespace {
 
 constexpr double kPeakShare = 0.75;         // of the FMA peak that contractions reach (peers/README: 66-88 %)
+constexpr double kUnhidden = 0.4;           // share of the shorter of computing and moving that doesn't overlap
 constexpr double kSecondsPerTile = 20e-9;   // dealing a tile and entering its loops
 constexpr double kRowCycles = 6;            // entering an innermost loop
 
@@ -137,7 +138,7 @@ class Evaluation {
     const double compute = parallel / share + last;
     Cost& c = out_.cost;
     c.launches = 1;
-    c.seconds = target_.launchSeconds + std::max(compute, move) + 0.1 * std::min(compute, move) + tiles * kSecondsPerTile / share;
+    c.seconds = target_.launchSeconds + std::max(compute, move) + kUnhidden * std::min(compute, move) + tiles * kSecondsPerTile / share;
     c.recompute = base_ > 0 ? total_ / base_ : 1;
     return std::move(out_);
   }
