@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Computes what tests/ops/*.test expects: after each `numpy "..."` line it writes the `expect` line anew. Needs NumPy.
+
+The expression sees the case's inputs by name, np, math, erf of arrays, and conv2d(x, w, stride, pad, dilation, groups)."""
+import math, pathlib, re, sys
+import numpy as np
+
+TYPES = {"bool": np.bool_, "i8": np.int8, "u8": np.uint8, "i16": np.int16, "u16": np.uint16, "i32": np.int32, "u32": np.uint32,
+         "i64": np.int64, "u64": np.uint64, "f16": np.float16, "f32": np.float32, "f64": np.float64}
+NAMES = {np.dtype(v): k for k, v in TYPES.items()}
+erf = np.vectorize(math.erf, otypes=[float])
+
+
+def conv2d(x, w, stride, pad, dilation, groups):
+    x = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
+    (n, _, *size), (outs, ins, *kernel) = x.shape, w.shape
+    h, v = ((e - (k - 1) * dilation - 1) // stride + 1 for e, k in zip(size, kernel))
+    y = np.zeros((n, outs, h, v))
+    for o, c, i, j in np.ndindex(*w.shape):
+        rows, columns = (slice(k * dilation, k * dilation + stride * (e - 1) + 1, stride) for k, e in ((i, h), (j, v)))
+        y[:, o] += x[:, o // (outs // groups) * ins + c, rows, columns].astype(float) * w[o, c, i, j]
+    return y
+
+
+def uniform(low, high, seed, n):
+    mask = (1 << 64) - 1
+    out = []
+    for i in range(n):
+        z = ((seed << 32) + i * 0x9E3779B97F4A7C15) & mask
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+        out.append(low + (high - low) * ((z ^ (z >> 31)) >> 40) / 2.0**24)
+    return out
+
+
+def tensor(text):
+    kind, dims, data = re.fullmatch(r"(\w+?)(?:\[([\dx]*)\])?\s*=\s*(.*)", text).groups()
+    shape = [int(d) for d in dims.split("x") if d] if dims is not None else []
+    drawn = re.match(r"uniform\(([^,]+),([^)]+)\) seed (\d+)", data)
+    if drawn:
+        values = uniform(float(drawn[1]), float(drawn[2]), int(drawn[3]), int(np.prod(shape)))
+    else:
+        values = [float(v) if kind[0] == "f" else int(v) for v in data.strip("[]").replace(",", " ").split()]
+    if kind[0] != "f":
+        values = [int(v) for v in values]
+    return np.array(values, TYPES[kind]).reshape(shape)
+
+
+def number(v):
+    return str(int(v)) if not isinstance(v, np.floating) else re.sub(r"\.0$", "", repr(float(f"{float(v):.9g}")))
+
+
+def expected(value):
+    value = np.asarray(value)
+    shape = "[" + "x".join(map(str, value.shape)) + "]" if value.shape else ""
+    return f"expect {NAMES[value.dtype]}{shape} = [" + ", ".join(number(v) for v in value.flatten()) + "]"
+
+
+def fill(path):
+    lines, out, names = path.read_text().splitlines(), [], {}
+    drop = False
+    for line in lines:
+        word = line.split(" ", 1)[0]
+        if drop and word == "expect":
+            continue
+        drop = False
+        out.append(line)
+        if word == "case":
+            names = {"np": np, "erf": erf, "math": math, "conv2d": conv2d}
+        elif word == "input" and line != "input none":
+            name, rest = re.match(r"input (?:const )?(\w+):\s*(.*)", line).groups()
+            names[name] = tensor(rest)
+        elif word == "numpy":
+            with np.errstate(all="ignore"):
+                value = eval(re.match(r'numpy "(.*)"$', line)[1], names)
+            wide = [v for v in names.values() if isinstance(v, np.ndarray)]
+            for v in value if isinstance(value, tuple) else (value,):
+                v = np.asarray(v)
+                if v.dtype == np.float64 and not any(w.dtype == np.float64 for w in wide):
+                    v = v.astype(np.float32)
+                out.append(expected(v))
+            drop = True
+    path.write_text("\n".join(out) + "\n")
+
+
+for p in map(pathlib.Path, sys.argv[1:]) if sys.argv[1:] else sorted((pathlib.Path(__file__).parent.parent / "tests/ops").glob("*.test")):
+    fill(p)
