@@ -100,6 +100,7 @@ class Importer {
     const auto& tensor = i.type().tensor_type();
     if (!tensor.has_shape()) userError("input '{}' has no shape", i.name());
     TensorType type{dtypeOfNumber(tensor.elem_type()), {}};
+    if (const auto given = options_.shapes.find(i.name()); given != options_.shapes.end()) return givenType(type.dtype, i, given->second);
     int axis = 0;
     for (const auto& d : tensor.shape().dim()) {  // some exporters write -1 for a dim they don't know
       const bool named = d.has_dim_param() && !d.dim_param().empty();
@@ -111,6 +112,17 @@ class Importer {
       axis++;
     }
     return type;
+  }
+
+  static TensorType givenType(DType dtype, const onnx::ValueInfoProto& i, const std::vector<int64_t>& shape) {
+    const auto& declared = i.type().tensor_type().shape();
+    if (declared.dim_size() != static_cast<int>(shape.size()))
+      userError("input '{}' is given rank {}, expected {}", i.name(), shape.size(), declared.dim_size());
+    for (int axis = 0; axis < declared.dim_size(); axis++) {
+      const int64_t d = declared.dim(axis).dim_value(), n = shape[static_cast<size_t>(axis)];
+      if (declared.dim(axis).has_dim_value() && d >= 0 && d != n) userError("input '{}' is given {} on axis {}, expected {}", i.name(), n, axis, d);
+    }
+    return {dtype, {shape.begin(), shape.end()}};
   }
 
   Expr dim(Builder& b, const std::string& original, bool named) {
@@ -149,6 +161,7 @@ class Importer {
 
   void node(Builder& b, Scope& scope, const onnx::NodeProto& n, const std::string& name) {
     OpCall call{n.op_type()};
+    b.origin = name;
     for (const auto& i : n.input()) {
       call.in.push_back(i.empty() ? Value{} : lookup(b, scope, i));
       if (!i.empty() && !call.in.back()) userError("input '{}' is not defined by any node before", i);
@@ -158,7 +171,6 @@ class Importer {
       if (!n.output(i).empty()) call.outputs = i + 1;
     const std::string domain = n.domain() == "ai.onnx" ? "" : n.domain();
     const auto function = functions_.find({domain, n.op_type()});
-    b.origin = name;
     std::vector<Value> results;
     if (function != functions_.end()) {
       results = inlined(b, scope, *function->second, n, call.in, name);

@@ -26,6 +26,7 @@ struct ModelInfo {
 
 struct ImportOptions {
   std::map<std::string, int64_t> dims;            ///< named dims that are numbers from the start
+  std::map<std::string, std::vector<int64_t>> shapes;  ///< of inputs, where they are known: they hold against what the model names alike
   std::map<std::string, TensorAttribute> fixed;   ///< inputs that are constants (where a shape depends on their value)
 };
 

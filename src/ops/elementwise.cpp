@@ -55,8 +55,14 @@ const OpDef softplus{"Softplus", "max(a, 0) + log1p(exp(-abs(a)))"};
 const OpDef softsign{"Softsign", "a / (1 + abs(a))"};
 const OpDef mish{"Mish", "a * tanh(max(a, 0) + log1p(exp(-abs(a))))"};
 const OpDef hardSwish{"HardSwish", "a * max(0, min(1, a / 6 + 0.5))"};
-const OpDef prelu{"PRelu", "select(a < 0, a * b, a)"};
+const OpDef prelu{"PRelu", "select(a < 0, a * b, a)", 7};
 
+// Before version 7 slopes were those of axis 1.
+const OpDef prelu1{"PRelu", [](Builder& b, const OpCall& c) -> Values {
+  const Value x = c.at(0), slope = c.at(1);
+  const bool one = b.type(slope).isStatic() && b.type(slope).elements() == 1;
+  return b.map("select(a < 0, a * b, a)", {x, one ? b.reshape(slope, {}) : alongAxis(b, slope, 1, b.rank(x))});
+}};
 const OpDef equal{"Equal", [](Builder& b, const OpCall& c) -> Values {
   return b.map(b.dtype(c.at(0)) == DType::Bool ? "not(xor(a, b))" : "a == b", c.in);
 }};

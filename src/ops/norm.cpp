@@ -18,9 +18,27 @@ Normal normalized(Builder& b, Value x, const std::vector<int>& axes, double epsi
   return {b.map("a * b", {centred, inverse}), mean, inverse};
 }
 
+/// By the batch's own statistics, which are folded into the stored ones.
+Values batchNormTraining(Builder& b, const OpCall& c) {
+  const Value x = c.at(0);
+  const int rank = b.rank(x);
+  std::vector<int> axes = axisRange(0, rank);
+  axes.erase(axes.begin() + 1);
+  const Value wide = b.convert(x, accumulatorOf(b.dtype(x)));
+  const Normal n = normalized(b, wide, axes, c.real("epsilon", 1e-5));
+  const Value variance = meanOver(b, b.map("(a - b) * (a - b)", {wide, n.mean}), axes);
+  const Value y = b.map("a * b + c", {b.convert(n.y, b.dtype(x)), alongAxis(b, c.at(1), 1, rank), alongAxis(b, c.at(2), 1, rank)});
+  const std::string momentum = number(c.real("momentum", 0.9));
+  const auto running = [&](Value stored, Value own) {
+    const Value flat = b.convert(b.reshape(own, b.type(stored).shape), b.dtype(stored));
+    return b.map(fmt::format("a * {} + b * (1 - {})", momentum, momentum), {stored, flat});
+  };
+  return {y, running(c.at(3), n.mean), running(c.at(4), variance)};
+}
+
 /// By stored statistics: one multiplication and one addition a channel, whose factors are constants where the parameters are.
 const OpDef batchNorm{"BatchNormalization", [](Builder& b, const OpCall& c) -> Values {
-  if (c.integer("training_mode", 0)) userError("training mode is on, expected inference");
+  if (c.integer("training_mode", 0)) return batchNormTraining(b, c);
   const Value x = c.at(0);
   const DType t = accumulatorOf(b.dtype(x));
   const auto parameter = [&](size_t i) { return b.convert(c.at(i), t); };

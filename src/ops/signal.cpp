@@ -26,6 +26,17 @@ Value transformed(Builder& b, Value x, Expr length, bool inverse, bool onesided)
   return b.convert(b.contract("rnp,knpq->rkq", x, fourier(b, t, length, frequencies, s[1], s[2], inverse), accumulatorOf(t)), t);
 }
 
+/// The real signal [rows, length, 1] of half a spectrum [rows, frequency, 2]: all but the first and the middle frequency count twice.
+Value realOfHalf(Builder& b, Value x, Expr length) {
+  const DType t = b.dtype(x), f = DType::F64;
+  const Expr n = var("d0"), k = var("d1"), part = var("d2");
+  const Expr angle = cast(f, floorMod(k * n, length)) / cast(f, length) * imm(f, 2 * 3.141592653589793);
+  const Expr once = apply(Op::Or, {eq(k, 0), eq(k * 2, length)});
+  const Expr value = select(eq(part, 0), apply(Op::Cos, {angle}), apply(Op::Neg, {apply(Op::Sin, {angle})})) * select(once, imm(f, 1), imm(f, 2)) / cast(f, length);
+  const Value matrix = b.map(cast(t, value), {}, {length, b.type(x).shape[1], 2, 1});
+  return b.convert(b.contract("rkp,nkpq->rnq", x, matrix, accumulatorOf(t)), t);
+}
+
 /// Cut or filled with zeros to `length` on axis 1.
 Value fitted(Builder& b, Value x, Expr length) {
   auto shape = b.type(x).shape;
@@ -46,12 +57,12 @@ Values dft(Builder& b, const OpCall& c) {
   const Value moved = b.transpose(x, order);
   auto shape = b.type(moved).shape;
   const Expr rows = productOf({shape.begin(), shape.end() - 2}), time = shape[shape.size() - 2], parts = shape.back();
-  const Expr length = c.has(1) ? needKnown(b, c.at(1), "the length").at(0) : time;
-  const bool inverse = c.integer("inverse", 0), onesided = c.integer("onesided", 0);
-  if (inverse && onesided) userError("one-sided and inverse at once is not supported");
-  const Value y = transformed(b, fitted(b, b.reshape(moved, {rows, time, parts}), length), length, inverse, onesided);
+  const bool inverse = c.integer("inverse", 0), onesided = c.integer("onesided", 0), half = inverse && onesided;
+  const Expr length = c.has(1) ? needKnown(b, c.at(1), "the length").at(0) : half ? simplified(b, (time - 1) * 2) : time;
+  const Value in = fitted(b, b.reshape(moved, {rows, time, parts}), half ? simplified(b, floorDiv(length, 2) + 1) : length);
+  const Value y = half ? realOfHalf(b, in, length) : transformed(b, in, length, inverse, onesided);
   shape[shape.size() - 2] = b.type(y).shape[1];
-  shape.back() = 2;
+  shape.back() = half ? 1 : 2;
   return b.transpose(b.reshape(y, shape), back);
 }
 const OpDef dftOp{"DFT", dft, 17};

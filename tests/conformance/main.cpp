@@ -48,18 +48,6 @@ std::string difference(const TensorAttribute& got, const TensorAttribute& expect
   return "";
 }
 
-/// The values of named dims, by what is fed.
-std::map<std::string, int64_t> dimsOf(const ModelInfo& info, const std::map<std::string, TensorAttribute>& fed) {
-  std::map<std::string, int64_t> out;
-  for (const auto& port : info.inputs) {
-    const auto& actual = fed.at(port.name).type.shape;
-    if (actual.size() != port.type.shape.size()) userError("input '{}' has another rank", port.name);
-    for (size_t i = 0; i < actual.size(); i++)
-      if (const Var* v = port.type.shape[i].as<Var>()) out[v->name] = *asInteger(actual[i]);
-  }
-  return out;
-}
-
 Outcome runTest(const fs::path& folder, const Evaluator& evaluator) {
   Outcome out;
   try {
@@ -68,24 +56,28 @@ Outcome runTest(const fs::path& folder, const Evaluator& evaluator) {
     ImportOptions options;
     ModelInfo info;
     std::map<std::string, TensorAttribute> fed;
-    const auto feed = [&] {
-      for (size_t i = 0; i < inputs.size() && i < info.inputs.size(); i++) fed[info.inputs[i].name] = inputs[i];
+    const auto attempt = [&]() -> std::optional<Graph> {
+      try {
+        return importOnnx(path, options, &(info = {}));
+      } catch (const UserError&) {
+        return std::nullopt;
+      }
     };
-    Graph graph;
-    try {
-      graph = importOnnx(path, options, &info);
-      feed();
-      options.dims = dimsOf(info, fed);
-    } catch (const UserError&) {
-      feed();
+    auto graph = attempt();
+    for (size_t i = 0; i < inputs.size() && i < info.inputs.size(); i++) fed[info.inputs[i].name] = inputs[i];
+    if (!info.dims.empty()) {
+      for (const auto& [name, tensor] : fed) options.shapes[name] = tensor.type.extents();
+      graph = attempt();
+    }
+    if (!graph) {
+      out.specialised = true;
       for (const auto& [name, tensor] : fed)
         if (tensor.type.rank() <= 1 && tensor.type.elements() <= 64) options.fixed[name] = tensor;
-      out.specialised = true;
+      graph = importOnnx(path, options, &(info = {}));
     }
-    if (out.specialised || !options.dims.empty()) graph = importOnnx(path, options, &(info = {}));
     std::vector<TensorAttribute> values;
     for (const auto& port : info.inputs) values.push_back(fed.at(port.name));
-    const auto got = evaluator.run(graph, values);
+    const auto got = evaluator.run(*graph, values);
     for (size_t i = 0; i < expected.size() && i < got.size(); i++)
       if (const std::string d = difference(got[i], expected[i]); !d.empty()) {
         out.why = fmt::format("output {} {}", i, d);
