@@ -109,8 +109,10 @@ const OpDef div{"Div", [](Builder& b, const OpCall& c) -> Values {
   return b.map(knownNonNegative(b, x) && knownNonNegative(b, y) ? "a // b" : "truncdiv(a, b)", {x, y});
 }};
 const OpDef mod{"Mod", [](Builder& b, const OpCall& c) -> Values {
-  if (isFloat(b.dtype(c.at(0)))) return b.map("fmod(a, b)", {c.at(0), c.at(1)});
-  return b.map(c.integer("fmod", 0) ? "truncmod(a, b)" : "a % b", {c.at(0), c.at(1)});
+  const bool truncated = c.integer("fmod", 0), real = isFloat(b.dtype(c.at(0)));
+  if (!real) return b.map(truncated ? "truncmod(a, b)" : "a % b", {c.at(0), c.at(1)});
+  const Value rest = b.map("fmod(a, b)", {c.at(0), c.at(1)});
+  return truncated ? rest : b.map("select(a * sign(b) < 0, a + b, a)", {rest, c.at(1)});
 }};
 const OpDef bitShift{"BitShift", [](Builder& b, const OpCall& c) -> Values {
   const std::string direction = c.text("direction");

@@ -71,8 +71,7 @@ const OpDef maxUnpool{"MaxUnpool", [](Builder& b, const OpCall& c) -> Values {
   const Value flat = b.reshape(x, {productOf(s)}), index = b.reshape(places, {productOf(s)});
   const Value image = b.reshape(b.update(base, {index}, flat, {indexLoad(b, 1, index, {var("d0")})}, ""), pooled);
   if (!c.has(2)) return image;
-  const auto shape = needKnown(b, c.at(2), "the shape");
-  return b.reshape(b.update(b.splat(b.dtype(x), 0, {productOf(shape)}), {index}, flat, {indexLoad(b, 1, index, {var("d0")})}, ""), shape);
+  return b.view(image, needKnown(b, c.at(2), "the shape"), coordinates(static_cast<int>(s.size())), imm(b.dtype(x), 0));
 }};
 
 /// By the first row's minors.

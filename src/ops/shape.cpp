@@ -254,8 +254,11 @@ const OpDef spaceToDepth{"SpaceToDepth", [](Builder& b, const OpCall& c) -> Valu
   const int64_t k = c.integer("blocksize");
   if (s.size() != 4 || k < 1) userError("rank {} and block size {}, expected 4 and at least 1", s.size(), k);
   const Expr h = simplified(b, floorDiv(s[2], k)), w = simplified(b, floorDiv(s[3], k));
+  const std::string mode = c.text("mode", "DCR");
+  if (mode != "DCR" && mode != "CRD") userError("attribute 'mode' is '{}', expected DCR or CRD", mode);
+  const std::vector<int> order = mode == "DCR" ? std::vector<int>{0, 3, 5, 1, 2, 4} : std::vector<int>{0, 1, 3, 5, 2, 4};
   const Value blocks = b.reshape(c.at(0), {s[0], s[1], h, k, w, k});
-  return b.reshape(b.transpose(blocks, {0, 3, 5, 1, 2, 4}), {s[0], s[1] * (k * k), h, w});
+  return b.reshape(b.transpose(blocks, order), {s[0], s[1] * (k * k), h, w});
 }};
 
 const OpDef centerCropPad{"CenterCropPad", [](Builder& b, const OpCall& c) -> Values {
