@@ -1,5 +1,6 @@
-// ONNX's backend tests: tektite_conformance DATA LIST [FILTER]. DATA/<kind>/<test>/ holds model.onnx and test_data_set_0/; LIST names a
-// test a line (the first word). Prints each test that does not pass with its reason, then the counts.
+// ONNX's backend tests, or models with stored outputs: tektite_conformance DATA LIST [FILTER [MAX_REL]]. DATA/<test>/ holds model.onnx and
+// test_data_set_0/; LIST names a test a line (the first word). With MAX_REL an element may differ by that part of its output's largest
+// magnitude; else by 1e-7 + 1e-3 of its own. Prints each test that does not pass with its reason, then the counts.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -32,14 +33,17 @@ std::vector<TensorAttribute> readAll(const fs::path& folder, const std::string& 
   }
 }
 
-std::string difference(const TensorAttribute& got, const TensorAttribute& expected) {
+std::string difference(const TensorAttribute& got, const TensorAttribute& expected, double maxRel) {
   if (!(got.type == expected.type)) return fmt::format("is {}, expected {}", toText(got.type), toText(expected.type));
   const DType t = got.type.dtype;
   const void *a = got.data->data, *e = expected.data->data;
+  double largest = 0;
+  for (int64_t i = 0; maxRel > 0 && isFloat(t) && i < got.type.elements(); i++)
+    if (const double y = std::fabs(loadFloat(t, e, i)); std::isfinite(y)) largest = std::max(largest, y);
   for (int64_t i = 0; i < got.type.elements(); i++) {
     if (isFloat(t)) {
       const double x = loadFloat(t, a, i), y = loadFloat(t, e, i);
-      const bool same = std::isnan(y) ? std::isnan(x) : std::isinf(y) ? x == y : std::fabs(x - y) <= 1e-7 + 1e-3 * std::fabs(y);
+      const bool same = std::isnan(y) ? std::isnan(x) : std::isinf(y) ? x == y : std::fabs(x - y) <= (maxRel > 0 ? maxRel * largest : 1e-7 + 1e-3 * std::fabs(y));
       if (!same) return fmt::format("element {} is {}, expected {}", i, x, y);
     } else if (loadInteger(t, a, i) != loadInteger(t, e, i)) {
       return fmt::format("element {} is {}, expected {}", i, loadInteger(t, a, i), loadInteger(t, e, i));
@@ -48,7 +52,7 @@ std::string difference(const TensorAttribute& got, const TensorAttribute& expect
   return "";
 }
 
-Outcome runTest(const fs::path& folder, const Evaluator& evaluator) {
+Outcome runTest(const fs::path& folder, const Evaluator& evaluator, double maxRel) {
   Outcome out;
   try {
     const auto inputs = readAll(folder, "input"), expected = readAll(folder, "output");
@@ -79,7 +83,7 @@ Outcome runTest(const fs::path& folder, const Evaluator& evaluator) {
     for (const auto& port : info.inputs) values.push_back(fed.at(port.name));
     const auto got = evaluator.run(*graph, values);
     for (size_t i = 0; i < expected.size() && i < got.size(); i++)
-      if (const std::string d = difference(got[i], expected[i]); !d.empty()) {
+      if (const std::string d = difference(got[i], expected[i], maxRel); !d.empty()) {
         out.why = fmt::format("output {} {}", i, d);
         return out;
       }
@@ -96,10 +100,11 @@ Outcome runTest(const fs::path& folder, const Evaluator& evaluator) {
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    std::cerr << "usage: tektite_conformance DATA LIST [FILTER]\n";
+    std::cerr << "usage: tektite_conformance DATA LIST [FILTER [MAX_REL]]\n";
     return 2;
   }
   const std::string filter = argc > 3 ? argv[3] : "";
+  const double maxRel = argc > 4 ? std::atof(argv[4]) : 0;
   std::ifstream list(argv[2]);
   int status = 0;
   std::vector<std::string> tests;
@@ -108,7 +113,7 @@ int main(int argc, char** argv) {
   for (const auto& evaluator : tektite::evaluators()) {
     int passed = 0, specialised = 0;
     for (const std::string& name : tests) {
-      const auto outcome = tektite::runTest(std::filesystem::path(argv[1]) / name, evaluator);
+      const auto outcome = tektite::runTest(std::filesystem::path(argv[1]) / name, evaluator, maxRel);
       passed += outcome.passed;
       specialised += outcome.passed && outcome.specialised;
       if (!outcome.passed) std::cout << name << ": " << outcome.why << std::endl;
