@@ -215,6 +215,7 @@ bool Assumptions::provesCompare(Op op, const Expr& x, const Expr& y, bool holds,
     const size_t before = mark();
     assume(condition, first);
     const Expr& arm = a.args[choice ? (first ? 1 : 2) : (first ? 0 : 1)];
+    assume(eq(inside, arm));  // for the facts that speak of it
     const bool here = contradictory() || prove(replaceBy(pair, inside, arm), holds, depth + 1);
     rewind(before);
     if (!here) return false;
@@ -275,14 +276,22 @@ bool Assumptions::collect(const Sum& negated, System& system) {
   return contradiction;
 }
 
-/// Takes out the term that leaves the fewest facts, each pair of an upper and a lower bound of it joined.
+/// Takes out a term, each pair of an upper and a lower bound of it joined: one that leaves few facts, and before all one whose
+/// bounds of one side are all free of a factor, as nothing is lost over the integers then.
 void Assumptions::eliminate(System& system, bool& contradiction) const {
-  std::map<int, std::pair<int64_t, int64_t>> uses;
+  struct Uses {
+    int64_t above = 0, below = 0;
+    bool exactAbove = true, exactBelow = true;
+    std::pair<bool, int64_t> rank() const { return {!exactAbove && !exactBelow, above * below}; }
+  };
+  std::map<int, Uses> uses;
   for (const auto& [terms, constant] : system)
-    for (auto [term, c] : terms) (c > 0 ? uses[term].first : uses[term].second)++;
-  const int out = std::min_element(uses.begin(), uses.end(), [](const auto& a, const auto& b) {
-                    return a.second.first * a.second.second < b.second.first * b.second.second;
-                  })->first;
+    for (auto [term, c] : terms) {
+      Uses& u = uses[term];
+      (c > 0 ? u.above : u.below)++;
+      if (std::abs(c) != 1) (c > 0 ? u.exactAbove : u.exactBelow) = false;
+    }
+  const int out = std::min_element(uses.begin(), uses.end(), [](const auto& a, const auto& b) { return a.second.rank() < b.second.rank(); })->first;
   std::vector<std::pair<Sum, int64_t>> above, below;
   for (auto it = system.begin(); it != system.end();) {
     const auto use = std::find_if(it->first.begin(), it->first.end(), [&](auto t) { return t.first == out; });

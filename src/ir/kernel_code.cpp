@@ -105,8 +105,27 @@ class Compiler {
     seen_[e.hash()] = int(out_.nodes.size()) - 1;
     return int(out_.nodes.size()) - 1;
   }
+  CodeIndex index(const Expr& e) {
+    CodeIndex out;
+    if (!affine(e, 1, out)) {
+      out = CodeIndex();
+      out.node = expr(e);
+    }
+    return out;
+  }
+  bool affine(const Expr& e, int64_t factor, CodeIndex& out) {
+    if (const auto i = asInteger(e)) return out.constant += factor * *i, true;
+    if (const Var* v = e.as<Var>()) return out.terms.emplace_back(slotOf(v->name, false), factor), true;
+    const Apply* a = e.as<Apply>();
+    if (!a) return false;
+    if (a->op == Op::Add) return affine(a->args[0], factor, out) && affine(a->args[1], factor, out);
+    if (a->op == Op::Sub) return affine(a->args[0], factor, out) && affine(a->args[1], -factor, out);
+    const auto by = a->op == Op::Mul ? asInteger(a->args[1]) : std::nullopt;
+    return by && std::abs(*by) < (1 << 20) && std::abs(factor) < (1 << 20) && affine(a->args[0], factor * *by, out);
+  }
   CodeRef ref(const Ref& r) {
-    CodeRef out{slotOf(r.buffer, true), exprs(r.index), r};
+    CodeRef out{slotOf(r.buffer, true), {}, r};
+    for (const Expr& e : r.index) out.index.push_back(index(e));
     const size_t rank = out_.buffers[out.buffer].shape.size();
     if (rank != r.index.size())
       throw KernelFault(2, place_, fmt::format("'{}' has rank {}, found {} indices", r.buffer, rank, r.index.size()));

@@ -25,9 +25,16 @@ struct Node {
   Value value{};               // Imm
 };
 
+/// An index that is a sum of variables with factors, as nearly all are; else its node.
+struct CodeIndex {
+  int node = -1;
+  int64_t constant = 0;
+  std::vector<std::pair<int, int64_t>> terms;  // variable slot, factor
+};
+
 struct CodeRef {
   int buffer;
-  std::vector<int> index;      // nodes
+  std::vector<CodeIndex> index;
   Ref source;
 };
 

@@ -170,7 +170,7 @@ int64_t Machine::address(const CodeRef& ref) {
   const View& v = views[ref.buffer];
   int64_t at = v.base + lane * v.laneStride;
   for (int d = 0; d < v.rank; d++) {
-    const int64_t i = integer(ref.index[d]);
+    const int64_t i = index(ref.index[d]);
     if (i < 0 || i >= v.shape[d])
       fault(4, fmt::format("{}[{}]: index {} is {}, outside 0..{}", ref.source.buffer, toText(ref.source.index[d]), d, i, v.shape[d] - 1));
     at += i * v.strides[d];

@@ -43,6 +43,12 @@ class Machine {
   Value value(int node);
   DType type(int node) const { return code.nodes[node].type; }
 
+  int64_t index(const CodeIndex& i) {
+    if (i.node >= 0) return integer(i.node);
+    int64_t out = i.constant;
+    for (auto [slot, factor] : i.terms) out += variables[slot].i * factor;
+    return out;
+  }
   int64_t address(const CodeRef& ref);
   Value read(const View& view, int64_t at);
   void write(const View& view, int64_t at, Value v, bool stream = false);

@@ -102,7 +102,7 @@ void Runner::copy(const CodeStmt& s, const Copy& c) {
     m_.newEvaluation();
     bool outside = false;
     for (int d = 0; d < source.rank && s.expr >= 0; d++) {
-      const int64_t i = m_.integer(from.index[d]);
+      const int64_t i = m_.index(from.index[d]);
       outside |= i < 0 || i >= source.shape[d];
     }
     moves.push_back({outside ? -1 : m_.address(from), m_.address(to)});
@@ -138,7 +138,7 @@ View Runner::operand(const CodeRef& ref, const CodeBuffer& declared) {
   tile.base = buffer.base;
   const int lead = buffer.rank - tile.rank;
   for (int d = 0; d < buffer.rank; d++) {
-    const int64_t i = m_.integer(ref.index[d]), size = d < lead ? 1 : tile.shape[d - lead];
+    const int64_t i = m_.index(ref.index[d]), size = d < lead ? 1 : tile.shape[d - lead];
     if (i < 0 || (size > 0 && i + size > buffer.shape[d]))
       m_.fault(8, fmt::format("the tile of {} reaches from {} to {} on axis {}, outside 0..{}", ref.source.buffer, i, i + size - 1, d, buffer.shape[d] - 1));
     tile.base += i * buffer.strides[d];

@@ -30,6 +30,13 @@ TEST(Assumptions, ProveWhatFollows) {
   for (const char* text : {"i * 8 + l < N", "0 < M", "i < 100", "k < N", "0 <= min(k, M)"}) EXPECT_FALSE(a.proves(condition(text))) << text;
 }
 
+TEST(Assumptions, CasesOfAMinimumReachTheFacts) {  // the last block of a tail is there only where it isn't whole
+  Assumptions a;
+  a.range("t", 0, 2);
+  a.loop("i", index("min(min(t * 4 + 4, 10) % 4, 1)"));
+  EXPECT_TRUE(a.proves(condition("min(t * 4 + 4, 10) // 4 - t + 1 <= 1")));
+}
+
 TEST(Assumptions, GuardsHoldUntilRewound) {
   Assumptions a;
   a.range("N", 1, 100);

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "ir/kernel_eval.h"
+#include "ir/kernel_verify.h"
 #include "ir/target.h"
 
 namespace tektite {
@@ -62,8 +63,10 @@ std::vector<float> pack(const PackedConstant& p, const std::vector<float>& sourc
 void everyWay(const GroupPlan& plan, Arrays arrays, const std::function<void(const Arrays&, const std::string&)>& check) {
   for (const char* target : {"naive", "cpu:x86-64", "cpu:avx2", "cpu:avx512"}) {
     const bool scheduled = std::string(target) != "naive";
-    const LoweredKernel k = lowerGroup(plan, findTarget(scheduled ? target : "cpu:avx2"), "k", scheduled);
+    const Target machine = findTarget(scheduled ? target : "cpu:avx2");
+    const LoweredKernel k = lowerGroup(plan, machine, "k", scheduled);
     SCOPED_TRACE(toText(k.module));
+    for (const KernelFault& fault : faultsOf(k.module, {&machine})) ADD_FAILURE() << fault.what();
     for (const PackedConstant& p : k.packed) arrays[p.param] = pack(p, arrays.at(p.source), plan.buffer(p.source));
     for (const PlanBuffer& b : plan.buffers)
       if (b.kind == PlanBuffer::Output) arrays[b.name].assign(elementsOf(b), NAN);
