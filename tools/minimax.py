@@ -42,6 +42,28 @@ def fit(f, low, high, terms, weight, first=(), even=False, single=True, points=1
     return error, [str(np.float32(c)) if single else repr(c) for c in got]
 
 
+def fit_quotient(f, high, above, below, points=1500, rounds=400):
+    """f(x) ~ P(x^2) / Q(x^2) on [0, high] with `above` and `below` coefficients, by relative error; Q(0) = 1. Rounded at the end."""
+    x = high / 2 - (high / 2 - 1e-3) * np.cos(np.pi * (np.arange(points) + 0.5) / points)
+    target, v = np.array([float(f(mp.mpf(float(t)))) for t in x]), (x / high)**2
+    p, q = np.stack([v**k for k in range(above)], 1), np.stack([v**k for k in range(1, below)], 1)
+    importance, bottom, best = np.ones(points), np.ones(points), (np.inf, None)
+    for _ in range(rounds):
+        w = np.sqrt(importance) / np.abs(target * bottom)
+        a = np.concatenate([p, -target[:, None] * q], 1) * w[:, None]
+        scale = np.abs(a).max(axis=0)
+        c = np.linalg.lstsq(a / scale, target * w, rcond=None)[0] / scale
+        bottom = 1 + q @ c[above:]
+        error = np.abs(p @ c[:above] / bottom / target - 1)
+        best = min(best, (error.max(), c), key=lambda b: b[0])
+        importance *= error / error.max() + 1e-9
+        importance /= importance.max()
+    c = best[1]
+    powers = lambda n: high**(-2.0 * np.arange(n))
+    numbers = list(c[:above] * powers(above)) + list(np.concatenate([[1], c[above:]]) * powers(below))
+    return np.log2(best[0]), [str(np.float32(n)) for n in numbers]
+
+
 def relative(f, power):
     """The weight that makes an error of v in `... + x^power * v` relative to f."""
     return lambda x: abs(x**power / f(x))
@@ -68,11 +90,10 @@ FITS = {
     "log: (log(1 + f) - f + f^2 / 2) / f^3": lambda: fit(lambda x: (mp.log1p(x) - x + x * x / 2) / x**3, "-0.2929", "0.4143", 8, relative(mp.log1p, 3)),
     "log, fast": lambda: fit(lambda x: (mp.log1p(x) - x + x * x / 2) / x**3, "-0.2929", "0.4143", 6, relative(mp.log1p, 3)),
     "erf: g": lambda: fit(erfc_exponent, small, 4, 9, erfc_weight),
-    "erf: g, fast": lambda: fit(erfc_exponent, small, 4, 7, erfc_weight),
     "erf: (1 - exp(-r)) / r": lambda: fit(one_minus(1), "-0.347", "0.347", 6, lambda x: 1 / one_minus(1)(x), (1,)),
-    "erf, fast": lambda: fit(one_minus(1), "-0.347", "0.347", 5, lambda x: 1 / one_minus(1)(x), (1,)),
+    "erf, fast: erf(x) / x, above and below": lambda: fit_quotient(lambda x: mp.erf(x) / x, 3.75, 6, 5),
     "tanh: (1 - exp(-2r)) / 2r": lambda: fit(one_minus(2), "-0.1735", "0.1735", 6, lambda x: 1 / one_minus(2)(x), (1,)),
-    "tanh, fast": lambda: fit(one_minus(2), "-0.1735", "0.1735", 5, lambda x: 1 / one_minus(2)(x), (1,)),
+    "tanh, fast: tanh(x) / x, above and below": lambda: fit_quotient(lambda x: mp.tanh(x) / x, 8.6, 5, 5),
     "sin: (sin(r) - r) / r^3": lambda: fit(lambda x: (mp.sin(x) - x) / x**3, small, octant, 3, relative(mp.sin, 3), even=True),
     "cos: (cos(r) - 1) / r^2": lambda: fit(lambda x: (mp.cos(x) - 1) / x**2, "1e-3", octant, 4, relative(mp.cos, 2), even=True),
     "tan: (tan(r) - r) / r^3": lambda: fit(lambda x: (mp.tan(x) - x) / x**3, small, octant, 7, relative(mp.tan, 3), even=True),

@@ -128,7 +128,7 @@ Found largestError(const Function& f, bool fast, const std::vector<float>& xs) {
 }
 
 TEST(Math, ErrorsAreAsPromised) {
-  const std::vector<float> dense = arguments(4099), sparse = arguments(16411);
+  const std::vector<float> dense = arguments(8209), sparse = arguments(32771);
   for (const Function& f : functions)
     for (bool fast : {false, true}) {
       if (fast && expansion(f.op, true) == expansion(f.op, false)) continue;

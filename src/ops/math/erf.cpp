@@ -5,6 +5,7 @@ namespace {
 
 // erf(a) = 1 - exp(-u) for a >= 0, where u = -log(erfc(a)) = a + a * g(a) is smooth: no pieces, no division. 1 - exp(-u) with
 // u = -n ln 2 + r, n <= 0: (1 - 2^n) + 2^n * (1 - exp(-r)), where nothing cancels.
+// Fast: a quotient of polynomials.
 const MathDef erf{Op::Erf, R"(
   a = min(abs(x), 4)
   w = a * a
@@ -20,16 +21,11 @@ const MathDef erf{Op::Erf, R"(
   m = fma(s, p, 1 - s)
   frombits(bits(m) | bits(x) & -2147483648)
 )", R"(
-  a = min(abs(x), 4)
-  g = horner(a, 0.12837939, 0.63660395, 0.10294645, -0.019814307, 0.0010381511, 0.00056135043, -0.000108451786)
-  u = fma(a, g, a)
-  t = fma(u, -1.442695, 12583039)
-  r = fma(t - 12583039, 0.6931472, u)
-  q = horner(r, -0.499994, 0.16666833, -0.041872945, 0.008338003)
-  p = fma(r * r, q, r)
-  s = frombits(shl(bits(t), 23))
-  m = fma(s, p, 1 - s)
-  frombits(bits(m) | bits(x) & -2147483648)
+  c = min(max(x, -3.75), 3.75)
+  w = c * c
+  p = horner(w, 1.1283789, 0.33909196, 0.06870169, 0.009196804, 0.00023715029, -1.4109014e-06)
+  q = horner(w, 1, 0.6338378, 0.17220567, 0.02589553, 0.002169878)
+  c * p / q
 )"};
 
 }  // namespace
