@@ -25,12 +25,15 @@ Buffer declare(const PlanBuffer& b) {
   return out;
 }
 
+/// Partial results of tiles; any other scratch is a tile's own, however large.
+bool sharedByTiles(const PlanBuffer& b) { return b.space == "main" && b.depth == 0; }
+
 /// A scratch buffer is dense, in its own order.
 Buffer allocate(const PlanBuffer& b) {
   Buffer out;
   out.name = b.name;
   out.type = b.type.dtype;
-  out.space = b.space.empty() ? "l2" : b.space;
+  out.space = b.space.empty() || (b.space == "main" && b.depth > 0) ? "l2" : b.space;
   const auto shape = memoryShape(b);
   for (size_t i = 0; i < shape.size(); i++) out.shape.emplace_back(shape[b.order.empty() ? i : static_cast<size_t>(b.order[i])]);
   return out;
@@ -65,7 +68,7 @@ class ListLowering {
     Block out;
     if (depth > 0 || list_.tiles.empty() || !list_.tiles[0].grid)
       for (const PlanBuffer* b : scratch_)
-        if (b->depth == depth && b->space != "main") out.push_back({Alloc{allocate(*b)}, ""});
+        if (b->depth == depth && !sharedByTiles(*b)) out.push_back({Alloc{allocate(*b)}, ""});
     const int deepest = static_cast<int>(list_.tiles.size());
     for (size_t k = 0; k < list_.stages.size(); k++) {
       if (list_.stages[k].depth != depth) continue;
@@ -161,7 +164,7 @@ LoweredKernel lower(const GroupPlan& prepared, const Schedule& chosen, const Tar
   }
   alignStreamed(kernel, plan, schedule);
   for (const PlanBuffer& b : plan.buffers)
-    if (b.kind == PlanBuffer::Scratch && b.space == "main" && used.count(b.name)) kernel.body.push_back({Alloc{allocate(b)}, ""});
+    if (b.kind == PlanBuffer::Scratch && sharedByTiles(b) && used.count(b.name)) kernel.body.push_back({Alloc{allocate(b)}, ""});
   for (size_t l = 0; l < plan.lists.size(); l++) {
     const auto mine = touched(plan.lists[l]);
     std::vector<const PlanBuffer*> scratch;

@@ -234,6 +234,22 @@ void mergeAxes(GroupPlan& plan) {
   }
 }
 
+// ---- the grid
+
+/// Keeps in the grid only the tile loops that give every core enough to do: what doesn't depend on the inner ones is then made once for all of
+/// them (panels of an operand once a head, not once a row block).
+void shrinkGrid(TileList& list, const Target& target) {
+  if (list.sync >= 0) return;
+  int64_t tiles = 1;
+  for (size_t i = 0; i + 1 < list.tiles.size() && list.tiles[i + 1].grid; i++) {
+    tiles *= list.tiles[i].count();
+    const int64_t rounds = (tiles + target.cores - 1) / target.cores;
+    if (rounds < 4 || rounds * target.cores * 10 > tiles * 11) continue;
+    for (size_t k = i + 1; k < list.tiles.size(); k++) list.tiles[k].grid = false;
+    return;
+  }
+}
+
 }  // namespace
 
 GroupPlan prepare(const GroupPlan& in, const Target& target) {
@@ -241,6 +257,7 @@ GroupPlan prepare(const GroupPlan& in, const Target& target) {
   for (TileList& list : plan.lists) {
     if (list.sync >= 0) splitSync(plan, list, list.sync);
     for (Stage& stage : list.stages) dropUnitAxes(stage);
+    shrinkGrid(list, target);
   }
   mergeAxes(plan);
   return cutChains(std::move(plan), target);

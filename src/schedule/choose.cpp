@@ -162,20 +162,32 @@ TileShape registerTile(int64_t vectorExtent, int64_t smallestVector, int64_t ali
   TileShape best{1, 1, panels && align % lanes != 0 ? 0 : 1e-3};
   const int registers = target.vectorRegisters;
   const int temporaries = target.maskedMoves ? 1 : 2;  // AVX-512 broadcasts inside the multiplication
+  const auto rate = [&](int v, int u) {
+    const double reuse = static_cast<double>(u * v) / (u + v);
+    const double latency = std::min(1.0, u * v / (target.fmaLatency * target.fmaPerCycle));
+    return latency * std::min(1.0, target.loadsPerCycle / target.fmaPerCycle * reuse) * (1 + 0.02 * reuse);
+  };
   for (int v = 1; v <= 8; v++) {
     if (v > 1 && int64_t{v} * lanes > (direct ? smallestVector : vectorExtent + lanes - 1)) break;
     if (panels && align % (int64_t{v} * lanes) != 0) continue;
     for (int u = 1; u <= 16; u++) {
       if (u > smallestUnroll || v * u + v + temporaries > registers) break;
-      const double reuse = static_cast<double>(u * v) / (u + v);
-      const double latency = std::min(1.0, u * v / (target.fmaLatency * target.fmaPerCycle));
-      const double used = usedShare(vectorExtent, panels ? int64_t{v} * lanes : lanes) * usedShare(unrollExtent, u);
-      const double loads = std::min(1.0, target.loadsPerCycle / target.fmaPerCycle * reuse);
-      const double score = used * latency * loads * (1 + 0.02 * reuse);
+      const int64_t width = int64_t{v} * lanes, full = vectorExtent / width * width;
+      const double rest = static_cast<double>((vectorExtent - full + lanes - 1) / lanes * lanes);  // one vector at a time, or a padded panel
+      const double time = static_cast<double>(full) / rate(v, u) + (panels ? (rest > 0 ? static_cast<double>(width) / rate(v, u) : 0) : rest / rate(1, u));
+      const double score = static_cast<double>(vectorExtent) / time * usedShare(unrollExtent, u);
       if (score > best.score + 1e-9) best = {v, u, score};
     }
   }
   return best;
+}
+
+/// How often panels of this operand are used again by serial tile loops that it doesn't depend on.
+double packReuse(const TileList& list, const StageAxis& axis, const std::vector<Expr>& index) {
+  double reuse = 1;
+  for (const TileAxis& t : list.tiles)
+    if (!t.grid && !mentions({axis.region.base}, t.var) && !mentions(index, t.var)) reuse *= static_cast<double>(t.count());
+  return reuse;
 }
 
 StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, const Stage& stage, const Target& target) {
@@ -202,7 +214,7 @@ StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, con
     for (const Access& a : accesses) {
       const auto step = strideAlong(*a.buffer, a.index, axis.var);
       if (!a.reduced) {
-        cost += (step == 1 ? 0.5 : step == 0 ? 0.1 : 1.0 * lanes) / depth;
+        cost += (step == 1 ? 0.5 : step == 0 ? 0.1 : 1.5 * lanes) / depth;
         continue;
       }
       if (a.isStore || step == 0) continue;
@@ -213,7 +225,7 @@ StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, con
         direct = true;
       } else {  // packed by the kernel itself: one strided element for each multiplication that it feeds
         packed.push_back(a.buffer->name);
-        cost += 3.0 * static_cast<double>(n) * lanes / work;
+        cost += 1.5 * static_cast<double>(n) * lanes / (work * packReuse(list, axis, a.index));
       }
     }
     for (int u = -1; u < static_cast<int>(stage.axes.size()); u++) {
