@@ -78,8 +78,15 @@ Factor<T> factor(const Nest& nest, const std::string& labels, const Tensor& t) {
   int64_t n = 1;
   for (int64_t e : extents) n *= e;
   f.values.resize(static_cast<size_t>(n));
+  const int64_t width = extents.empty() ? 1 : extents.back(), step = extents.empty() ? 0 : source.back();
+  if (!extents.empty()) {
+    extents.pop_back();
+    source.pop_back();
+  }
+  T* to = f.values.data();
   Odometer at(extents, {source}, 0);
-  for (int64_t i = 0; i < n; i++, at.next()) f.values[static_cast<size_t>(i)] = element<T>(t, at.position(0));
+  for (int64_t i = 0; i < n; i += width, at.next())
+    for (int64_t k = 0; k < width; k++) *to++ = element<T>(t, at.position(0) + k * step);
   return f;
 }
 

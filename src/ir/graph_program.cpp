@@ -123,6 +123,18 @@ void realOp(Op op, DType from, const Block& a, const Block& b, const Block& c, B
   for (int i = 0; i < n; i++) out.real[i] = evalFloat(op, std::array{x[i], y[i], z[i]});
 }
 
+/// Index arithmetic: positive divisors, without the general case's tests.
+void divide(bool quotient, const int64_t* x, const int64_t* y, int64_t* out, int n) {
+  for (int i = 0; i < n; i++) {
+    if (y[i] <= 0) {
+      out[i] = evalInteger(quotient ? Op::FloorDiv : Op::Mod, DType::I64, std::array{x[i], y[i]});
+      continue;
+    }
+    const int64_t q = x[i] / y[i] - (x[i] % y[i] < 0);
+    out[i] = quotient ? q : x[i] - q * y[i];
+  }
+}
+
 void integerOp(Op op, DType type, const Block& a, const Block& b, const Block& c, Block& out, int n) {
   const int64_t *x = a.integer, *y = b.integer, *z = c.integer;
   const bool whole = type == DType::I64, ordered = isSigned(type) || bits(type) < 64;  // small unsigned values compare as they are
@@ -131,6 +143,7 @@ void integerOp(Op op, DType type, const Block& a, const Block& b, const Block& c
     case Op::Add: if (whole) return each(out.integer, n, [=](int i) { return static_cast<int64_t>(u(x[i]) + u(y[i])); }); break;
     case Op::Sub: if (whole) return each(out.integer, n, [=](int i) { return static_cast<int64_t>(u(x[i]) - u(y[i])); }); break;
     case Op::Mul: if (whole) return each(out.integer, n, [=](int i) { return static_cast<int64_t>(u(x[i]) * u(y[i])); }); break;
+    case Op::FloorDiv: case Op::Mod: if (whole) return divide(op == Op::FloorDiv, x, y, out.integer, n); break;
     case Op::Lt: if (ordered) return each(out.integer, n, [=](int i) { return x[i] < y[i]; }); break;
     case Op::Le: if (ordered) return each(out.integer, n, [=](int i) { return x[i] <= y[i]; }); break;
     case Op::Eq: return each(out.integer, n, [=](int i) { return x[i] == y[i]; });
