@@ -170,6 +170,15 @@ Hash hashGraph(const Graph& g, bool outermost) {
 
 }  // namespace
 
+std::vector<int> valueNumbers(const Graph& g) {
+  std::vector<int> numbers(g.nodes.size());
+  int next = 0;
+  for (const bool input : {true, false})
+    for (size_t i = 0; i < g.nodes.size(); i++)
+      if ((g.nodes[i].as<Input>() != nullptr) == input) numbers[i] = next++;
+  return numbers;
+}
+
 Hash Graph::hash() const { return hashGraph(*this, true); }
 Hash hashOf(const Node& n) {
   Hasher h;

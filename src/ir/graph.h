@@ -130,6 +130,8 @@ std::string toText(const Graph&);
 void verify(const Graph&);
 /// A copy where named dims are replaced by numbers. UserError: a name that the graph lacks, a number out of the range.
 Graph bindDims(const Graph&, const std::map<std::string, int64_t>& values);
+/// For each node, its number in the text: inputs first, then the others in order.
+std::vector<int> valueNumbers(const Graph&);
 /// For each node, the users of its results, ascending.
 std::vector<std::vector<int>> usersOf(const Graph&);
 /// Structural: kind, operands, result types; not name and origin. Nodes of one graph with equal hashes compute the same.

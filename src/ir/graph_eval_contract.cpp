@@ -13,7 +13,7 @@ struct Factor {
   std::vector<int64_t> strides;  // per loop axis
 };
 
-/// The loop nest: the result's labels but the last, the summed labels, and the last result label as the column.
+/// The loop nest: the result's labels but one, the summed labels, and that one as the column: a long one, rather of one operand only.
 struct Nest {
   std::string outer, summed;
   char column = 0;  // 0: none, a result of rank 0
@@ -40,11 +40,16 @@ Nest nestOf(const Contract& c, const Operands& operands) {
       n.extents[l] = operands[i]->shape[k];
       if (c.output.find(l) == std::string::npos && n.summed.find(l) == std::string::npos) n.summed += l;
     }
-  n.outer = c.output;
-  if (!n.outer.empty()) {
-    n.column = n.outer.back();
-    n.outer.pop_back();
+  int64_t best = 0;
+  for (char l : c.output) {
+    const auto uses = std::count_if(c.inputs.begin(), c.inputs.end(), [&](const std::string& s) { return s.find(l) != s.npos; });
+    const int64_t worth = std::min<int64_t>(n.extents[l], 512) * (uses > 1 ? 1 : 4);
+    if (worth < best) continue;
+    best = worth;
+    n.column = l;
   }
+  for (char l : c.output)
+    if (l != n.column) n.outer += l;
   return n;
 }
 
@@ -102,9 +107,17 @@ void multiplyAdd(T* sum, int64_t n, const T* a, int64_t sa, const T* b, int64_t 
   for (; i < n; i++) sum[i] += a[i * sa] * b[i * sb];
 }
 
+/// The result's strides along some labels.
+std::vector<int64_t> stridesAlong(const std::string& labels, const Contract& c, const Tensor& out) {
+  const std::vector<int64_t> all = rowMajor(out.shape);
+  std::vector<int64_t> strides;
+  for (char l : labels) strides.push_back(all[c.output.find(l)]);
+  return strides;
+}
+
 /// Rows [first, last) of the result. T is double, or uint64_t for integers: wrapping sums wrap the same at the end.
 template <class T, class Store>
-void rows(const Nest& nest, const std::vector<Factor<T>>& factors, int64_t first, int64_t last, Store store) {
+void rows(const Nest& nest, const std::vector<Factor<T>>& factors, const std::vector<int64_t>& to, int64_t first, int64_t last, Store store) {
   const size_t outer = nest.outer.size(), summed = nest.summed.size();
   const int64_t width = nest.width(), steps = nest.size(nest.summed);
   std::vector<std::vector<int64_t>> outerStrides, summedStrides;
@@ -114,6 +127,7 @@ void rows(const Nest& nest, const std::vector<Factor<T>>& factors, int64_t first
     summedStrides.emplace_back(f.strides.begin() + static_cast<long>(outer), f.strides.begin() + static_cast<long>(outer + summed));
     column.push_back(nest.column ? f.strides.back() : 0);
   }
+  outerStrides.push_back(to);
   std::vector<T> sum(static_cast<size_t>(width)), one(1, T(1)), scaled;
   Odometer row(nest.extentsOf(nest.outer), outerStrides, first);
   const std::vector<int64_t> inner = nest.extentsOf(nest.summed);
@@ -131,17 +145,18 @@ void rows(const Nest& nest, const std::vector<Factor<T>>& factors, int64_t first
         multiplyAdd(sum.data(), width, one.data(), 0, static_cast<const T*>(scaled.data()), 1);
       }
     }
-    store(r * width, sum);
+    store(row.position(factors.size()), sum);
   }
 }
 
 template <class T, class Store>
-void contract(const Contract& c, const Operands& operands, const Nest& nest, int threads, Store store) {
+void contract(const Contract& c, const Operands& operands, const Tensor& out, const Nest& nest, int threads, Store store) {
   std::vector<Factor<T>> factors;
   for (size_t i = 0; i < operands.size(); i++) factors.push_back(factor<T>(nest, c.inputs[i], *operands[i]));
+  const std::vector<int64_t> to = stridesAlong(nest.outer, c, out);
   const int64_t n = nest.size(nest.outer);
   const double work = static_cast<double>(n) * static_cast<double>(nest.width()) * static_cast<double>(nest.size(nest.summed));
-  parallelParts(n, work, threads, [&](int64_t a, int64_t b) { rows<T>(nest, factors, a, b, store); });
+  parallelParts(n, work, threads, [&](int64_t a, int64_t b) { rows<T>(nest, factors, to, a, b, store); });
 }
 
 }  // namespace
@@ -149,10 +164,13 @@ void contract(const Contract& c, const Operands& operands, const Nest& nest, int
 void evalContract(const Contract& c, const Operands& operands, Tensor& out, int threads) {
   if (out.elements() == 0) return;
   const Nest nest = nestOf(c, operands);
+  const int64_t step = nest.column ? stridesAlong(std::string(1, nest.column), c, out)[0] : 1;
   if (isFloat(out.dtype))
-    return contract<double>(c, operands, nest, threads, [&](int64_t at, const std::vector<double>& sum) { std::copy(sum.begin(), sum.end(), out.reals() + at); });
-  contract<uint64_t>(c, operands, nest, threads, [&](int64_t at, const std::vector<uint64_t>& sum) {
-    for (size_t i = 0; i < sum.size(); i++) out.integers()[at + static_cast<int64_t>(i)] = wrapTo(out.dtype, static_cast<int64_t>(sum[i]));
+    return contract<double>(c, operands, out, nest, threads, [&](int64_t at, const std::vector<double>& sum) {
+      for (size_t i = 0; i < sum.size(); i++) out.reals()[at + static_cast<int64_t>(i) * step] = sum[i];
+    });
+  contract<uint64_t>(c, operands, out, nest, threads, [&](int64_t at, const std::vector<uint64_t>& sum) {
+    for (size_t i = 0; i < sum.size(); i++) out.integers()[at + static_cast<int64_t>(i) * step] = wrapTo(out.dtype, static_cast<int64_t>(sum[i]));
   });
 }
 

@@ -84,9 +84,10 @@ double Tensor::at(int64_t flat) const {
 namespace {
 
 void collect(const Graph& g, std::map<std::string, std::shared_ptr<const ConstData>>& out) {
-  for (int i = 0; i < static_cast<int>(g.nodes.size()); i++) {
+  const std::vector<int> numbers = valueNumbers(g);
+  for (size_t i = 0; i < g.nodes.size(); i++) {
     const Node& n = g.nodes[i];
-    if (const Const* c = n.as<Const>(); c && c->data && c->data->data) out[n.name.empty() ? fmt::format("c{}", i) : n.name] = c->data;
+    if (const Const* c = n.as<Const>(); c && c->data && c->data->data) out[n.name.empty() ? fmt::format("c{}", numbers[i]) : n.name] = c->data;
     for (const auto& nested : nestedGraphs(n)) collect(*nested, out);
   }
 }

@@ -40,7 +40,7 @@ void collect(const Graph& g, std::vector<Combine>& out) {
 
 class Printer {
  public:
-  Printer(const Graph& g, int indent) : g_(g), pad_(static_cast<size_t>(indent), ' ') {}
+  Printer(const Graph& g, int indent) : g_(g), numbers_(valueNumbers(g)), pad_(static_cast<size_t>(indent), ' ') {}
 
   std::string params(bool withDims) const {
     std::vector<std::string> list;
@@ -76,7 +76,7 @@ class Printer {
   std::string valueText(Value v) const {
     const Node& n = g_.node(v);
     if (n.as<Input>() && !n.name.empty()) return isName(n.name) ? n.name : quoted(n.name);
-    return n.results.size() == 1 ? fmt::format("%{}", v.node) : fmt::format("%{}.{}", v.node, v.result);
+    return n.results.size() == 1 ? fmt::format("%{}", numbers_[v.node]) : fmt::format("%{}.{}", numbers_[v.node], v.result);
   }
   std::string list(const Node& n, size_t from, size_t to) const {
     std::vector<std::string> out;
@@ -102,7 +102,7 @@ class Printer {
   std::string constText(const Node& n, const Const& c, int id) const {
     const TensorType& t = n.results[0];
     if (c.splat) return "const " + (t.dtype == DType::Bool ? fmt::format("{}", c.splat.as<Imm>()->integer) : toText(c.splat)) + nameText(n);
-    if (!c.data->data || t.elements() > kMostInline) return "const data " + quoted(n.name.empty() ? fmt::format("c{}", id) : n.name);
+    if (!c.data->data || t.elements() > kMostInline) return "const data " + quoted(n.name.empty() ? fmt::format("c{}", numbers_[id]) : n.name);
     std::vector<std::string> out;
     for (int64_t i = 0; i < t.elements(); i++) out.push_back(number(t.dtype, c.data->data, i));
     return fmt::format("const [{}]{}", fmt::join(out, ", "), nameText(n));
@@ -164,6 +164,7 @@ class Printer {
   }
 
   const Graph& g_;
+  const std::vector<int> numbers_;
   const std::string pad_;
 };
 
