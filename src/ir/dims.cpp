@@ -255,10 +255,43 @@ bool provenBy(const Poly& p, const Ranges& dims, int depth) {
 
 Expr normalDim(const Expr& e) { return e.as<Imm>() || e.as<Var>() ? e : toExpr(polyOf(e)); }
 
+namespace {
+
+/// The first term that is a number times one min or max, with the rest of the sum.
+struct Extreme {
+  const Apply* op;
+  int64_t by;
+  Poly rest;
+};
+std::optional<Extreme> extremeOf(const Poly& p) {
+  for (const auto& [m, c] : p) {
+    const Apply* a = m.size() == 1 ? m[0].expr.as<Apply>() : nullptr;
+    if (!a || (a->op != Op::Max && a->op != Op::Min)) continue;
+    Poly rest = p;
+    rest.erase(m);
+    return Extreme{a, c, std::move(rest)};
+  }
+  return std::nullopt;
+}
+
+/// Sums moved into min and max: N - min(1, N) and max(N - 1, 0) are one. Grows with each of them: at most `depth`.
+std::string spread(const Poly& p, int depth) {
+  const auto e = depth > 0 ? extremeOf(p) : std::nullopt;
+  if (!e) return toText(toExpr(p));
+  std::string args[2];
+  for (int i = 0; i < 2; i++) args[i] = spread(sum(e->rest, polyOf(e->op->args[i]), e->by), depth - 1);
+  if (args[0] > args[1]) std::swap(args[0], args[1]);
+  const bool largest = (e->op->op == Op::Max) == (e->by > 0);
+  return fmt::format("{}({}, {})", largest ? "max" : "min", args[0], args[1]);
+}
+
+}  // namespace
+
 bool sameDim(const Expr& a, const Expr& b) {
   if (a == b) return true;
   if (a.as<Imm>() && b.as<Imm>()) return false;
-  return polyOf(a) == polyOf(b);
+  const Poly p = polyOf(a), q = polyOf(b);
+  return p == q || ((extremeOf(p) || extremeOf(q)) && spread(p, 3) == spread(q, 3));
 }
 
 bool sameShape(const std::vector<Expr>& a, const std::vector<Expr>& b) {

@@ -48,8 +48,13 @@ Nest nestOf(const Contract& c, const Operands& operands) {
     best = worth;
     n.column = l;
   }
-  for (char l : c.output)
-    if (l != n.column) n.outer += l;
+  // Labels of the largest operand outermost: its rows are read once, and stay in cache for all that multiply them.
+  size_t largest = 0;
+  for (size_t i = 0; i < operands.size(); i++)
+    if (operands[i]->elements() > operands[largest]->elements()) largest = i;
+  for (const bool first : {true, false})
+    for (char l : c.output)
+      if (l != n.column && (c.inputs[largest].find(l) != std::string::npos) == first) n.outer += l;
   return n;
 }
 
@@ -95,17 +100,63 @@ Factor<T> factor(const Nest& nest, const std::string& labels, const Tensor& t) {
   return f;
 }
 
+/// sum[i] += x[0] * rows[0][i], then x[1] * rows[1][i] ...: four steps of the sum for one load and store of it, in order.
 template <class T>
-void multiplyAdd(T* sum, int64_t n, const T* a, int64_t sa, const T* b, int64_t sb) {
+[[gnu::always_inline]] inline void addRows(T* sum, int64_t n, const T* x, const T* const* rows) {
+  const T *a = rows[0], *b = rows[1], *c = rows[2], *d = rows[3];
+  const T p = x[0], q = x[1], r = x[2], s = x[3];
   int64_t i = 0;
-  if (sa == 1 && sb == 0) std::swap(a, b), std::swap(sa, sb);
-  if (sa == 0 && sb == 1) {
-    const T x = *a;
-    for (; i + 8 <= n; i += 8)
-      for (int k = 0; k < 8; k++) sum[i + k] += x * b[i + k];
-  }
-  for (; i < n; i++) sum[i] += a[i * sa] * b[i * sb];
+  for (; i + 8 <= n; i += 8)
+    for (int k = 0; k < 8; k++) sum[i + k] = (((sum[i + k] + p * a[i + k]) + q * b[i + k]) + r * c[i + k]) + s * d[i + k];
+  for (; i < n; i++) sum[i] = (((sum[i] + p * a[i]) + q * b[i]) + r * c[i]) + s * d[i];
 }
+#if defined(__x86_64__)
+[[gnu::target("avx2")]] void addRowsWide(double* sum, int64_t n, const double* x, const double* const* rows) { addRows(sum, n, x, rows); }
+const bool wide = __builtin_cpu_supports("avx2");
+void add4(double* sum, int64_t n, const double* x, const double* const* rows) { wide ? addRowsWide(sum, n, x, rows) : addRows(sum, n, x, rows); }
+#else
+void add4(double* sum, int64_t n, const double* x, const double* const* rows) { addRows(sum, n, x, rows); }
+#endif
+void add4(uint64_t* sum, int64_t n, const uint64_t* x, const uint64_t* const* rows) { addRows(sum, n, x, rows); }
+
+/// The steps of one row's sum, in order; those of a number times a row are taken by fours.
+template <class T>
+class RowSum {
+ public:
+  explicit RowSum(int64_t width) : sum_(static_cast<size_t>(width)) {}
+  void start() { std::fill(sum_.begin(), sum_.end(), T(0)); }
+  void add(const T* a, int64_t sa, const T* b, int64_t sb) {
+    if (sa == 1 && sb == 0) {
+      std::swap(a, b);
+      std::swap(sa, sb);
+    }
+    if (sa == 0 && sb == 1) {
+      x_[waiting_] = *a;
+      rows_[waiting_++] = b;
+      if (waiting_ == 4) flush();
+      return;
+    }
+    flush();
+    for (size_t i = 0; i < sum_.size(); i++) sum_[i] += a[static_cast<int64_t>(i) * sa] * b[static_cast<int64_t>(i) * sb];
+  }
+  const std::vector<T>& finish() {
+    flush();
+    return sum_;
+  }
+
+ private:
+  void flush() {
+    const int64_t n = static_cast<int64_t>(sum_.size());
+    if (waiting_ == 4) add4(sum_.data(), n, x_, rows_);
+    else for (int k = 0; k < waiting_; k++)
+      for (int64_t i = 0; i < n; i++) sum_[static_cast<size_t>(i)] += x_[k] * rows_[k][i];
+    waiting_ = 0;
+  }
+  std::vector<T> sum_;
+  T x_[4];
+  const T* rows_[4];
+  int waiting_ = 0;
+};
 
 /// The result's strides along some labels.
 std::vector<int64_t> stridesAlong(const std::string& labels, const Contract& c, const Tensor& out) {
@@ -128,24 +179,27 @@ void rows(const Nest& nest, const std::vector<Factor<T>>& factors, const std::ve
     column.push_back(nest.column ? f.strides.back() : 0);
   }
   outerStrides.push_back(to);
-  std::vector<T> sum(static_cast<size_t>(width)), one(1, T(1)), scaled;
+  const T one = 1;
+  RowSum<T> sum(width);
+  std::vector<T> scaled(static_cast<size_t>(width));
   Odometer row(nest.extentsOf(nest.outer), outerStrides, first);
   const std::vector<int64_t> inner = nest.extentsOf(nest.summed);
   for (int64_t r = first; r < last; r++, row.next()) {
-    std::fill(sum.begin(), sum.end(), T(0));
+    sum.start();
     Odometer k(inner, summedStrides, 0);
     for (int64_t s = 0; s < steps; s++, k.next()) {
       const auto at = [&](size_t i) { return factors[i].values.data() + row.position(i) + k.position(i); };
-      if (factors.size() == 1) multiplyAdd(sum.data(), width, one.data(), 0, at(0), column[0]);
-      else if (factors.size() == 2) multiplyAdd(sum.data(), width, at(0), column[0], at(1), column[1]);
+      if (factors.size() == 1) sum.add(&one, 0, at(0), column[0]);
+      else if (factors.size() == 2) sum.add(at(0), column[0], at(1), column[1]);
       else {
-        scaled.assign(static_cast<size_t>(width), T(1));
+        std::fill(scaled.begin(), scaled.end(), T(1));
         for (size_t i = 0; i < factors.size(); i++)
           for (int64_t e = 0; e < width; e++) scaled[static_cast<size_t>(e)] *= at(i)[e * column[i]];
-        multiplyAdd(sum.data(), width, one.data(), 0, static_cast<const T*>(scaled.data()), 1);
+        sum.add(scaled.data(), 1, &one, 0);
+        sum.finish();
       }
     }
-    store(row.position(factors.size()), sum);
+    store(row.position(factors.size()), sum.finish());
   }
 }
 

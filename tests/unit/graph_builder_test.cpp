@@ -70,6 +70,14 @@ TEST_F(GraphBuilder, QuotientsOfProducts) {
   EXPECT_EQ(q(n * 3, 2), "none");
 }
 
+TEST_F(GraphBuilder, EqualDimsOfDifferentText) {
+  EXPECT_TRUE(sameDim(n - min(1, n), max(n - 1, 0)));
+  EXPECT_TRUE(sameDim(floorDiv(n - 1, 2) + 1, floorDiv(n + 1, 2)));
+  EXPECT_TRUE(sameDim((n + 1) * (n - 1), n * n - 1));
+  EXPECT_FALSE(sameDim(n - min(1, n), max(n - 1, 1)));
+  EXPECT_FALSE(sameDim(floorDiv(n, 2), floorDiv(n + 1, 2)));
+}
+
 TEST_F(GraphBuilder, IndicesAreProvenInRangeOfNamedDims) {
   const Ranges dims = b.graph.ranges();
   const Expr d0 = var("d0"), d1 = var("d1");

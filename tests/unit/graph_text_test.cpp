@@ -84,6 +84,46 @@ TEST(GraphText, WrongTextsAndWrongGraphsAreRefused) {
   EXPECT_GE(cases, 40);
 }
 
+std::string refusal(const Graph& g) {
+  try {
+    verify(g);
+  } catch (const InternalError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+/// Rules that no text can break.
+TEST(GraphText, WrongGraphsInMemory) {
+  const TensorType f{DType::F32, {4}};
+  const auto graph = [&](Node n) {
+    Graph g;
+    g.add({Input{}, {}, {f}, "x", ""});
+    g.add(std::move(n));
+    g.outputs = {{1, 0}};
+    return g;
+  };
+  const Expr x = var("$0", DType::F32);
+  EXPECT_EQ(refusal(graph({Map{x}, {{1, 0}}, {f}, "", ""})), "verifier: node %1: operand %1 is not defined before its use (G1)");
+  EXPECT_EQ(refusal(graph({Map{x}, {{0, 1}}, {f}, "", ""})), "verifier: node %1: operand %0 has no result 1 (G1)");
+  EXPECT_EQ(refusal(graph({Map{x + var("$1", DType::F32)}, {{0, 0}}, {f}, "", ""})), "verifier: node %1: unknown name $1 in the body (G3)");
+  EXPECT_EQ(refusal(graph({Map{load("$0", DType::F32, {var("d0")})}, {{0, 0}}, {f}, "", ""})), "verifier: node %1: a load in the body (G3)");
+  EXPECT_EQ(refusal(graph({Map{var("$0", DType::F64)}, {{0, 0}}, {{DType::F64, {4}}}, "", ""})), "verifier: node %1: $0 is f32, used as f64 in the body (G7)");
+  EXPECT_EQ(refusal(graph({Const{nullptr, imm(DType::F64, 1)}, {}, {f}, "", ""})), "verifier: node %1: the splat 1 in f32[4] (G7)");
+  EXPECT_EQ(refusal(graph({Const{}, {}, {f}, "", ""})), "verifier: node %1: a constant is either data or a splat (G11)");
+  auto data = std::make_shared<ConstData>();
+  data->bytes = 12;
+  EXPECT_EQ(refusal(graph({Const{data, {}}, {}, {f}, "", ""})), "verifier: node %1: 12 bytes of data for f32[4], expected 16 (G11)");
+  EXPECT_EQ(refusal(graph({Call{}, {{0, 0}}, {f}, "", ""})), "verifier: node %1: a call without a routine (G16)");
+  Graph g = graph({Map{x}, {{0, 0}}, {f}, "", ""});
+  EXPECT_EQ(refusal(g), "no error");
+  g.outputs.push_back({2, 0});
+  EXPECT_EQ(refusal(g), "verifier: graph: output 0 of node 2 does not exist (G9)");
+  g.outputs.pop_back();
+  g.outputNames = {"a", "b"};
+  EXPECT_EQ(refusal(g), "verifier: graph: 2 names for 1 outputs (G9)");
+}
+
 TEST(GraphText, DimsBindInsideBodiesToo) {
   const Graph g = parseGraph(readAll(std::filesystem::path(TEKTITE_TESTS) / "graph/language/lstm.tk"), "lstm.tk");
   const Graph bound = bindDims(g, {{"T", 3}, {"B", 2}, {"H", 5}});
