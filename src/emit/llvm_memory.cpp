@@ -74,8 +74,13 @@ std::string Body::pointer(const Address& a, int64_t extra) {
       memo_.add(key, {at, DType::I64}, readsOf(a.base));
     }
   }
-  if (a.constant + extra == 0) return at;
-  return out_.set("at", "getelementptr i8, ptr {}, i64 {}", at, (a.constant + extra) * bytes(a.place->type));
+  const int64_t offset = (a.constant + extra) * bytes(a.place->type);
+  if (!offset) return at;
+  const Hash key = Hasher().add(std::string_view("offset")).add(std::string_view(at)).add(offset).finish();
+  if (const Value* known = memo_.find(key)) return known->text;
+  const std::string there = out_.set("at", "getelementptr i8, ptr {}, i64 {}", at, offset);
+  memo_.add(key, {there, DType::I64}, 0);
+  return there;
 }
 
 int64_t Body::alignOf(const Address& a, int64_t extra) const {
