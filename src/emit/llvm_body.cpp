@@ -71,9 +71,11 @@ void Body::loop(const std::string& variable, const Expr& extent, uint64_t writte
   const std::string now = out_.set(variable, "phi i64 [ 0, %{} ], [ {}, %{} ]", before, next, latch);
   const auto outer = variables_.find(variable) == variables_.end() ? std::nullopt : std::optional(variables_[variable]);
   bind(variable, {now, DType::I64}, {0, std::max<int64_t>(0, facts().bounds(extent).high - 1)});
+  if (!known) assume(lt(var(variable), extent));
   memo_.push();
   body();
   memo_.pop();
+  if (!known) forgetAssumption();
   if (outer) variables_[variable] = *outer;
   out_.jump(latch);
   out_.start(latch);
@@ -119,11 +121,9 @@ void Body::branch(const Expr& condition, const std::function<void()>& body) {
   out_.branch(c.text, then, done);
   out_.start(then);
   memo_.push();
-  assumed_.push_back(condition);
-  facts_.reset();
+  assume(condition);
   body();
-  assumed_.pop_back();
-  facts_.reset();
+  forgetAssumption();
   memo_.pop();
   out_.jump(done);
   out_.start(done);

@@ -51,6 +51,10 @@ class Body {
       : out_(out), module_(module), target_(target), mode_(mode), scalars_(out, target, mode) {}
 
   void bind(const std::string& variable, const Value& value, Interval range);
+  void assume(const Expr& condition) {
+    assumed_.push_back(condition);
+    facts_.reset();
+  }
   void constant(const std::string& variable, int64_t value) { constants_[variable] = Expr(value); }
   void add(Place place) { places_[place.name] = std::move(place); }
   void setLast(LastTile last) { last_ = std::move(last); }
@@ -112,6 +116,10 @@ class Body {
   int64_t alignOf(const Address&, int64_t extra = 0) const;
   std::string someLane();
 
+  void forgetAssumption() {
+    assumed_.pop_back();
+    facts_.reset();
+  }
   Facts& facts() {
     if (!facts_) facts_.emplace(ranges_, assumed_);
     return *facts_;

@@ -104,7 +104,10 @@ std::optional<Value> Body::compareLanes(Op op, const Expr& a, const Expr& b) {
   // step -1: l < rest (le: l < rest + 1). step 1: -rest < l, that is not (l < 1 - rest) (le: not (l < -rest))
   if (step == 1) rest = times(rest, -1);
   if ((op == Op::Le) == (step == -1)) rest.constant++;
-  const Value bound = emit(facts().simplify(max(min(toExpr(rest), Expr(lanes_)), Expr(0))));
+  Expr limit = toExpr(rest);
+  if (!facts().proves(le(limit, Expr(lanes_)))) limit = min(limit, Expr(lanes_));
+  if (!facts().proves(le(Expr(0), limit))) limit = max(limit, Expr(0));
+  const Value bound = emit(limit);
   const Value narrow = scalars_.splat(scalars_.cast(DType::I32, bound), lanes_), numbers = scalars_.laneNumbers(lanes_, DType::I32);
   return Value{out_.set("on", "icmp {} {}, {}", step == -1 ? "ult" : "uge", typed(numbers), narrow.text), DType::Bool, lanes_};
 }

@@ -202,6 +202,7 @@ std::string KernelWriter::gridFunction(const Grid& g) {
       rest = text.set("rest", "udiv i64 {}, {}", rest, extents[i].text);
     }
     body.bind(f.var, {at, DType::I64}, {0, std::max<int64_t>(0, high - 1)});
+    if (!asInteger(f.extent)) body.assume(lt(var(f.var), f.extent));
   }
   const bool meets = lastIn(g.body);
   if (meets) {
