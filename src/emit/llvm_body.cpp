@@ -222,6 +222,7 @@ void Body::allocate(const Stmt& s, const Buffer& b) {
   } else {
     scratchTop_ = (scratchTop_ + p.align - 1) / p.align * p.align;
     p.pointer = out_.set(b.name, "getelementptr i8, ptr %.scratch, i64 {}", scratchTop_);
+    p.scratchAt = scratchTop_;
     scratchTop_ += count * bytes(b.type);
     scratchPeak_ = std::max(scratchPeak_, scratchTop_);
   }

@@ -21,6 +21,7 @@ struct Place {
   int perLane = 0;          ///< allocated in a vector loop of that many lanes: a hidden last axis
   bool own = false;         ///< registers: lanes that are off may be touched
   int64_t align = 1;        ///< bytes
+  int64_t scratchAt = -1;   ///< bytes from the scratch memory's start: what lies around it may be read, too
   uint64_t bit = 0;         ///< for Memo: the same for buffers of one alias class
 };
 std::vector<Expr> rowMajor(const std::vector<Expr>& shape);
@@ -104,6 +105,7 @@ class Body {
   // memory (llvm_memory.cpp)
   const Place& placeOf(const std::string& name) const;
   bool inRange(const Place&, const std::vector<Expr>& index);
+  bool inRangeFlat(const Place&, const std::vector<Expr>& index);
   Address address(const Ref&);
   std::string pointer(const Address&, int64_t extra = 0);
   Value loadFrom(const Address&);
@@ -111,6 +113,7 @@ class Body {
   Value loadGuarded(const Address&);
   Value loadVector(const Address&);
   Value loadStrided(const Address&);
+  Value loadEverySecond(const Address&);
   Value gather(const Address&);
   std::string pointers(const Address&);
   int64_t alignOf(const Address&, int64_t extra = 0) const;
@@ -145,7 +148,7 @@ class Body {
   Value mask_;                                         ///< lanes that are on; none: all
   bool someOn_ = true;                                 ///< at least one lane is
   std::optional<LastTile> last_;
-  int64_t scratchTop_ = 0, scratchPeak_ = 0;
+  int64_t scratchTop_ = 0, scratchPeak_ = 0;           ///< bytes; what is read beside a buffer counts
   bool streamed_ = false;
 };
 

@@ -19,7 +19,29 @@ const Place& Body::placeOf(const std::string& name) const {
   return it->second;
 }
 
+/// Is the element certainly in memory that may be read: another of the same buffer, or elsewhere in the tile's scratch?
+bool Body::inRangeFlat(const Place& place, const std::vector<Expr>& index) {
+  if (place.own || place.perLane) return false;
+  constexpr int64_t kSlackBytes = 1024;
+  Expr flat = 0;
+  int64_t size = 1, stride = 1;
+  for (size_t i = index.size(); i-- > 0;) {
+    const auto extent = asInteger(place.shape[i]);
+    if (!extent || asInteger(place.strides[i]) != stride) return false;
+    stride *= *extent;
+    size *= *extent;
+    flat = flat + index[i] * place.strides[i];
+  }
+  const Interval in = facts().bounds(flat);
+  const int64_t element = bytes(place.type);
+  if (place.scratchAt < 0) return in.low >= 0 && in.high < size;
+  if (in.high >= size + kSlackBytes / element || in.low * element < -place.scratchAt) return false;
+  scratchPeak_ = std::max(scratchPeak_, place.scratchAt + (in.high + 1) * element);
+  return true;
+}
+
 bool Body::inRange(const Place& place, const std::vector<Expr>& index) {
+  if (inRangeFlat(place, index)) return true;
   for (size_t i = 0; i < index.size(); i++) {
     const Interval in = facts().bounds(index[i]);
     if (in.low < 0 && !facts().proves(le(Expr(0), index[i]))) return false;
@@ -134,20 +156,39 @@ Value Body::loadVector(const Address& a) {
 
 /// A constant stride other than 1. Every second element, and backwards: whole vectors and a shuffle. Else lane by lane.
 Value Body::loadStrided(const Address& a) {
-  if (!a.inRange) return gather(a);
+  if (a.lane == 2 && lanes_ % 2 == 0) return loadEverySecond(a);
+  if (a.lane != -1 || !a.inRange) return gather(a);
   const DType type = a.place->type;
   const std::string vector = memoryType(type, lanes_);
-  const auto read = [&](int64_t from) {
-    return out_.set(a.place->name, "load {}, ptr {}, align {}", vector, pointer(a, from), alignOf(a, from));
+  std::string back;
+  for (int i = 0; i < lanes_; i++) back += fmt::format("{}i32 {}", i ? ", " : "", lanes_ - 1 - i);
+  const std::string all = out_.set(a.place->name, "load {}, ptr {}, align {}", vector, pointer(a, 1 - lanes_), alignOf(a, 1 - lanes_));
+  return scalars_.fromMemory(out_.set(a.place->name, "shufflevector {0} {1}, {0} poison, <{2} x i32> <{3}>", vector, all, lanes_, back), type, lanes_);
+}
+
+/// Elements 0, 2 ... 2 * lanes - 2: those from 0 and those up to the last, each a vector. Nothing after the last is touched.
+Value Body::loadEverySecond(const Address& a) {
+  const DType type = a.place->type;
+  const int n = lanes_;
+  const std::string vector = memoryType(type, n);
+  const auto list = [&](const std::function<int(int)>& at) {
+    std::string out;
+    for (int i = 0; i < n; i++) out += fmt::format("{}i32 {}", i ? ", " : "", at(i));
+    return fmt::format("<{} x i32> <{}>", n, out);
   };
-  if (a.lane != 2 && a.lane != -1) return gather(a);
-  std::string which;
-  for (int i = 0; i < lanes_; i++)
-    which += fmt::format("{}i32 {}", i ? ", " : "", a.lane == -1 ? lanes_ - 1 - i : 2 * i < lanes_ ? 2 * i : 2 * i + 1);
-  const std::string first = read(a.lane == 2 ? 0 : 1 - lanes_), second = a.lane == 2 ? read(lanes_ - 1) : "poison";
-  const std::string picked =
-      out_.set(a.place->name, "shufflevector {0} {1}, {0} {2}, <{3} x i32> <{4}>", vector, first, second, lanes_, which);
-  return scalars_.fromMemory(picked, type, lanes_);
+  const auto read = [&](int64_t from, int first) {  // element `from + i` is lane `first + i / 2`, where i is even (from 0) or odd
+    if (a.inRange) return out_.set(a.place->name, "load {}, ptr {}, align {}", vector, pointer(a, from), alignOf(a, from));
+    const std::string on = out_.set("on", "shufflevector {}, {} zeroinitializer, {}", typed(mask_), typeOf(mask_), list([&](int i) {
+                                      return i % 2 == (from ? 1 : 0) ? first + i / 2 : n;
+                                    }));
+    return out_.call(a.place->name, vector, fmt::format("llvm.masked.load.{}.p0", memorySuffix(type, n)),
+                     fmt::format("ptr {}, i32 {}, {} {}, {} zeroinitializer", pointer(a, from), alignOf(a, from), typeOf(mask_), on, vector),
+                     fmt::format("ptr, i32, {}, {}", typeOf(mask_), vector));
+  };
+  const std::string low = read(0, 0), high = read(n - 1, n / 2);
+  const std::string picked = out_.set(a.place->name, "shufflevector {0} {1}, {0} {2}, {3}", vector, low, high,
+                                      list([&](int i) { return 2 * i < n ? 2 * i : 2 * i + 1; }));
+  return scalars_.fromMemory(picked, type, n);
 }
 
 std::string Body::pointers(const Address& a) {
