@@ -148,8 +148,8 @@ void Body::ifElse(const If& i) {
     to = logicalAnd(to, e);
   }
   branch(same, [&] {
-    if (asInteger(each) || facts().proves(each)) return isConstant(each, 0) ? void() : block(i.body);
-    masked(each, i);
+    if (isConstant(each, 1) || facts().proves(each)) return block(i.body);
+    if (!isConstant(each, 0) && !facts().proves(logicalNot(each))) masked(each, i);
   });
 }
 

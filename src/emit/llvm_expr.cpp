@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdlib>
 
 #include "emit/llvm_body.h"
 #include "support/check.h"
@@ -87,7 +88,7 @@ Value Body::castTo(const Expr& e, const Cast& c) {
   return scalars_.cast(to, emit(c.arg));
 }
 
-/// base + l < bound for lanes l, compared in 32 bits: l < clamp(bound - base, 0, lanes).
+/// base + step * l < bound for lanes l, compared in 32 bits: l < clamp(limit, 0, lanes), or not.
 std::optional<Value> Body::compareLanes(Op op, const Expr& a, const Expr& b) {
   if (a.type() != DType::I64 || (op != Op::Lt && op != Op::Le) || (!varies(a) && !varies(b))) return std::nullopt;
   Linear rest = plus(linearOf(b), linearOf(a), -1);  // b - a, without the lane
@@ -98,18 +99,22 @@ std::optional<Value> Body::compareLanes(Op op, const Expr& a, const Expr& b) {
     step = term.second;
     return true;
   });
-  if (step != 1 && step != -1) return std::nullopt;
+  if (!step) return std::nullopt;
   for (const auto& [term, by] : rest.terms)
     if (varies(term)) return std::nullopt;
-  // step -1: l < rest (le: l < rest + 1). step 1: -rest < l, that is not (l < 1 - rest) (le: not (l < -rest))
-  if (step == 1) rest = times(rest, -1);
-  if ((op == Op::Le) == (step == -1)) rest.constant++;
-  Expr limit = toExpr(rest);
+  // step -s: s * l < rest, l < ceil(rest / s); le: l < floor(rest / s) + 1. step s: -rest < s * l, not (l < floor(-rest / s) + 1);
+  // le: not (l < ceil(-rest / s))
+  const bool below = step < 0;
+  const int64_t by = std::abs(step);
+  if (!below) rest = times(rest, -1);
+  const bool up = (op == Op::Lt) == below;
+  if (up) rest.constant += by - 1;
+  Expr limit = floorDiv(toExpr(rest), Expr(by));
+  if (!up) limit = limit + Expr(1);
   if (!facts().proves(le(limit, Expr(lanes_)))) limit = min(limit, Expr(lanes_));
   if (!facts().proves(le(Expr(0), limit))) limit = max(limit, Expr(0));
-  const Value bound = emit(limit);
-  const Value narrow = scalars_.splat(scalars_.cast(DType::I32, bound), lanes_), numbers = scalars_.laneNumbers(lanes_, DType::I32);
-  return Value{out_.set("on", "icmp {} {}, {}", step == -1 ? "ult" : "uge", typed(numbers), narrow.text), DType::Bool, lanes_};
+  const Value narrow = scalars_.splat(scalars_.cast(DType::I32, emit(limit)), lanes_), numbers = scalars_.laneNumbers(lanes_, DType::I32);
+  return Value{out_.set("on", "icmp {} {}, {}", below ? "ult" : "uge", typed(numbers), narrow.text), DType::Bool, lanes_};
 }
 
 Value Body::applyOp(const Expr& e, const Apply& a) {

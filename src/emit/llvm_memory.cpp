@@ -11,7 +11,7 @@ std::vector<Expr> rowMajor(const std::vector<Expr>& shape) {
   return strides;
 }
 
-uint64_t bitOf(const std::string& name) { return uint64_t{1} << (std::hash<std::string>()(name) % 64); }
+uint64_t bitOf(const std::string& name) { return uint64_t{1} << (Hasher().add(std::string_view(name)).finish().lo % 64); }
 
 const Place& Body::placeOf(const std::string& name) const {
   const auto it = places_.find(name);

@@ -5,11 +5,13 @@
 
 namespace tektite {
 
-enum class FastMath : uint8_t { None, Contract, Fast };  ///< strict; ordered: contract; fast: contract reassoc arcp afn
+/// Strict: none; ordered and fast: contract. What `fast` may do more has been done to the kernel: reassoc would undo the functions'
+/// own roundings, arcp and afn make NaN of x / inf in vectors.
+enum class FastMath : uint8_t { None, Contract, Fast };
 
-/// LLVM IR text of one kernel (opaque pointers, LLVM 19) with KernelFunction's signature. Transcendentals are expanded (ops/math)
-/// before this; buffers with explicit strides, vector loops as vector types, masks where an `if` stands in a vector loop.
-/// Module text: declarations and functions of several kernels can be concatenated by emitModule.
+/// LLVM IR text of one kernel (opaque pointers, LLVM 19) with KernelFunction's signature: a module of its own. Functions that targets
+/// lack are expanded (ops/math); vector loops are vector types, an `if` in one is a mask; copies of queues are done at once.
+/// UserError: an intrinsic.
 Artifact emitLlvm(const KernelModule& module, const Kernel& kernel, const Target& target, FastMath mode);
 
 }  // namespace tektite

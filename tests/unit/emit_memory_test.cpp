@@ -156,6 +156,19 @@ TEST(EmitMemory, MasksOverBytesAndHalves) {
   }
 }
 
+TEST(EmitMemory, MasksOfLanesTimesAStep) {
+  const auto x = noise(1, 1);
+  const auto on = [](int64_t c, int64_t l) {
+    return (c * 16 + l * 3 < 20) + 2 * (c * 4 - 5 <= l * 2) + 4 * (l * 4 <= c * 9) + 8 * (30 - l * 3 < c * 7) + 16 * (c < 3);
+  };
+  run(R"(kernel k(x: f32[1], out y: i32[4 x 16]) {
+    for t in 1 parallel { for c in 4 serial { for l in 16 vector {
+      y[c, l] = i32(c * 16 + l * 3 < 20) + 2 * i32(c * 4 - 5 <= l * 2) + 4 * i32(l * 4 <= c * 9) + 8 * i32(30 - l * 3 < c * 7)
+      if c * 16 + l < 48 { y[c, l] += 16 }
+    } } }
+  })", [&] { return buffers(x, 64, DType::I32); }, [&](int64_t i) { return on(i / 16, i % 16); });
+}
+
 /// A value for all lanes alike is read only where a lane is on: x ends before a page that must not be touched.
 TEST(EmitMemory, NoLaneOnTouchesNothing) {
   const auto x = noise(4, 1);
