@@ -9,6 +9,7 @@ const std::vector<std::string_view>& pipeline() {
       "simplify-bodies-ordered",
       "simplify-bodies-fast",
       "compose-views",            // again: maps that went may have stood between views. Before folding: only the last view is made
+      "fold-constants",
       "cse",                      // after composition: equal chains are equal views
       "dce",
   };
