@@ -69,6 +69,7 @@ class Grower {
     return b_.splat(DType::F32, numbers[random_.below(std::size(numbers))]);
   }
   void add(Value v) {
+    if (b_.rank(v) == 0) v = b_.reshape(v, {1});
     if (product(shapeOf(v)) <= options_.mostElements && product(shapeOf(v)) > 0) values_.push_back(v);
   }
 
