@@ -131,7 +131,7 @@ Facts::Known Facts::compute(const Expr& e) {
                                  const auto t2 = ranges_->find(v.name);
                                  const bool ranged = t2 != ranges_->end();
                                  Interval in = t1 != tighter_.end() ? t1->second : ranged ? t2->second : whole(t);
-                                 return {{clamp(in.low), clamp(in.high)}, !ranged, false};
+                                 return {{clamp(in.low), clamp(in.high)}, !ranged && v.name[0] == '$', false};
                                },
                                [&](const Load&) -> Known { return {whole(t), true, false}; },
                                [&](const Cast& c) -> Known {

@@ -8,7 +8,7 @@
 namespace tektite {
 
 /// What is known about integer expressions, for many questions about the same variables (each answer is remembered).
-/// Indices, dims and loop variables are taken not to wrap; data (loads, variables without a range) may, and nothing is
+/// Indices, dims and loop variables are taken not to wrap; data (loads, operands $i without a range) may, and nothing is
 /// concluded from sums of data whose bounds leave +-2^62. `assumed` are bool expressions taken to be true: comparisons of
 /// linear forms are reasoned with, anything else only proves itself. The ranges must outlive the object.
 class Facts {
@@ -21,7 +21,7 @@ class Facts {
  private:
   struct Known {
     Interval in;
-    bool data;   // depends on a load or on a variable without a range
+    bool data;   // depends on a load or on an operand without a range
     bool wraps;  // a sum or product of data that may leave the 64 bits
   };
   struct Parts;

@@ -40,6 +40,14 @@ std::vector<const Pass*> chosen(const PassOptions& options) {
   return out;
 }
 
+void verifyAfter(const Pass& pass, const Graph& after) {
+  try {
+    verify(after);
+  } catch (const InternalError& e) {
+    throw InternalError(fmt::format("after {}: {}", pass.name, e.what()));
+  }
+}
+
 }  // namespace
 
 Pass::Pass(std::string_view name, std::string_view doc, Graph (*run)(const Graph&), Numerics needs)
@@ -62,15 +70,12 @@ const Pass* findPass(std::string_view name) {
 Graph runPasses(const Graph& in, const PassOptions& options) {
   using Clock = std::chrono::steady_clock;
   Graph graph = in;
-  for (const Pass* pass : chosen(options)) {
+  const std::vector<const Pass*> passes = chosen(options);
+  for (const Pass* pass : passes) {
     const auto start = Clock::now();
     Graph after = pass->run(graph);
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    try {
-      verify(after);
-    } catch (const InternalError& e) {
-      throw InternalError(fmt::format("after {}: {}", pass->name, e.what()));
-    }
+    if (options.verifyEach || pass == passes.back()) verifyAfter(*pass, after);
     if (options.observe) options.observe(pass->name, after, after.hash() != graph.hash(), seconds);
     graph = std::move(after);
   }

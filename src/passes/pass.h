@@ -25,9 +25,10 @@ struct PassOptions {
   Numerics numerics = Numerics::Ordered;
   std::string stopAfter;
   int bisect = -1;                                ///< run only the first N
+  bool verifyEach = true;                         ///< the rules after every pass; else only after the last
   std::function<void(std::string_view pass, const Graph& after, bool changed, double seconds)> observe;  ///< print-after, dump, time
 };
-/// Runs the pipeline; verifies after every pass. UserError: an unknown pass's name.
+/// Runs the pipeline and verifies. UserError: an unknown pass's name.
 Graph runPasses(const Graph&, const PassOptions&);
 const std::vector<std::string_view>& pipeline();  ///< the order: passes/pipeline.cpp
 

@@ -183,6 +183,11 @@ TEST(Facts, DataMayWrap) {
   EXPECT_EQ(toText(simplify(le(a, Expr(INT64_MAX)), none)), toText(le(a, Expr(INT64_MAX))));
 }
 
+TEST(Facts, IndicesWithoutARangeDoNotWrap) {
+  EXPECT_EQ(toText(simplify(parse("(i * 16 + 32) // 16"), {})), "i + 2");
+  EXPECT_EQ(toText(simplify(parse("(i * 16 + 33) % 16"), {})), "1");
+}
+
 TEST(Facts, Proofs) {
   const Ranges ranges{{"i", {0, 9}}, {"j", {0, 63}}, {"k", {0, 7}}, {"x", {0, 4095}}, {"n", {1, 1 << 20}}, {"m", {0, 1 << 20}}};
   for (const char* yes : {"x // 8 * 8 <= x", "x <= x // 8 * 8 + 7", "x - x // 8 * 8 < 8", "min(8, x - i) <= 8", "i + min(4, x - i) <= x",
