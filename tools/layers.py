@@ -9,7 +9,7 @@ import pathlib, re, sys
 
 SRC = pathlib.Path(__file__).resolve().parent.parent / "src"
 
-FOLDERS = """support ir ops onnx passes fusion schedule lower emit backends runtime tune api cli python""".split()
+FOLDERS = """support ir ops onnx passes fusion schedule lower emit backends runtime fuzz tune api cli python""".split()
 
 OPERATORS = """
 Abs Acos Acosh Add AffineGrid And ArgMax ArgMin ArrayFeatureExtractor Asin Asinh Atan Atanh Attention AveragePool
