@@ -66,6 +66,10 @@ class DefBuilder {
       of_[Value{n, 0}] = push(std::move(d));
       return true;
     }
+    if (node.as<Update>()) {
+      addScatter(n);
+      return true;
+    }
     if (!access_[n]) {
       const bool control = node.as<Branch>() || node.as<Loop>() || node.as<Scan>();
       refusal_ = {control ? Reason::ControlFlow : Reason::OpaqueCall, 0, 0, node.origin};
@@ -94,6 +98,24 @@ class DefBuilder {
       if (a.combine) d.reduction = first;
       of_[Value{n, r}] = push(std::move(d));
     }
+  }
+
+  /// The copy of the base; what is stored into it follows as a stage of its own.
+  void addScatter(int n) {
+    const Node& node = g_.nodes[n];
+    Def d = base(Value{n, 0});
+    auto copy = std::make_shared<Access>();
+    copy->space = d.extents;
+    std::vector<Expr> index;
+    for (size_t i = 0; i < d.extents.size(); i++) index.push_back(d.extents[i] == 1 ? Expr(0) : var(coordinate(static_cast<int>(i))));
+    copy->values = {load(operandName(0), d.type, index)};
+    copy->movesData = true;
+    d.kind = Def::Point;
+    d.access = copy;
+    d.scatter = node.as<Update>();
+    d.stored = true;
+    for (const Value& v : node.operands) d.operands.push_back(of_.at(v));
+    of_[Value{n, 0}] = push(std::move(d));
   }
 
   Def base(Value v) const {

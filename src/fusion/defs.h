@@ -22,6 +22,7 @@ struct Def {
   int member = 0;                 ///< Reduced: which of the tuple
   int reduction = -1;             ///< Reduced: the first def of the tuple
   std::vector<int> operands;      ///< defs; -1 where unused
+  const Update* scatter = nullptr;  ///< a copy of operand 0 into which the last operand's values go afterwards
   bool output = false, stored = false;
   int64_t elements() const;
   int64_t points() const;         ///< of its iteration space, reduce axes included

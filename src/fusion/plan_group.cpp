@@ -65,10 +65,13 @@ class Assembly {
         renamed_[buffer.name] = set_.buffers[tiled_.sharing[b]].name;
         continue;
       }
-      bool readBack = false;
+      bool readBack = false, again = false;  // read by another stage, written by another stage
       if (buffer.kind == PlanBuffer::Output)
         for (size_t s = 0; s < g_.stages.size(); s++)
           for (const Touch& t : g_.stages[s].reads) readBack |= t.buffer == static_cast<int>(b) && static_cast<int>(s) != writer;
+      if (buffer.kind == PlanBuffer::Output)
+        for (int s = 0; s < writer; s++)
+          for (const Touch& t : g_.stages[s].writes) again |= t.buffer == static_cast<int>(b);
       const auto place = [&](PlanBuffer& scratch, const std::string& space) {
         scratch.space = space;
         scratch.depth = depthOf(writer);
@@ -90,6 +93,7 @@ class Assembly {
           continue;
         }
       }
+      buffer.feedsMoreStages |= again;
       plan_.buffers.push_back(std::move(buffer));
     }
     std::ranges::stable_sort(plan_.buffers, {}, [](const PlanBuffer& b) {
@@ -128,7 +132,7 @@ class Assembly {
         const bool output = std::ranges::any_of(set_.buffers, [&](const PlanBuffer& b) {
           return b.name == store.buffer && b.kind == PlanBuffer::Output;
         });
-        if (output) store.guard = guardOf(s, store, inner);
+        if (const Expr own = output ? guardOf(s, store, inner) : Expr(); own) store.guard = store.guard ? logicalAnd(own, store.guard) : own;
         if (const auto it = renamed_.find(store.buffer); it != renamed_.end()) store.buffer = it->second;
       }
       stores.insert(stores.end(), more.begin(), more.end());
@@ -169,12 +173,12 @@ std::vector<StageSet> componentsOf(const StageSet& set) {
   const auto touches = [&](size_t s) {
     std::vector<std::string> out;
     for (const Expr& e : loadsOf(set.stages[s])) out.push_back(e.as<Load>()->buffer);
+    for (const auto* stores : {&set.stages[s].inner, &set.stages[s].outer})
+      for (const StageStore& store : *stores) out.push_back(store.buffer);
     return out;
   };
   for (size_t s = 0; s < set.stages.size(); s++) {
     part[s] = static_cast<int>(s);
-    for (const auto* stores : {&set.stages[s].inner, &set.stages[s].outer})
-      for (const StageStore& store : *stores) writer[store.buffer] = s;
     for (const std::string& name : touches(s)) {
       const auto it = writer.find(name);
       if (it == writer.end() || part[it->second] == part[s]) continue;
@@ -182,6 +186,8 @@ std::vector<StageSet> componentsOf(const StageSet& set) {
       for (size_t k = 0; k <= s; k++)
         if (part[k] == from) part[k] = to;
     }
+    for (const auto* stores : {&set.stages[s].inner, &set.stages[s].outer})
+      for (const StageStore& store : *stores) writer[store.buffer] = s;
   }
   std::vector<StageSet> out;
   std::map<int, size_t> number;

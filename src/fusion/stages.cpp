@@ -61,6 +61,7 @@ class StageFormer {
     for (int d = 0; d < static_cast<int>(defs_.list.size()); d++) {
       const Def& def = defs_.list[d];
       if (def.kind == Def::Point && def.stored) stages.push_back(point(d));
+      if (def.scatter) stages.push_back(scatter(d));
       if (def.kind == Def::Reduced && def.reduction == d) stages.push_back(reduction(d));
     }
     for (size_t i = 0; i < defs_.ofOutput.size(); i++)
@@ -68,7 +69,8 @@ class StageFormer {
     for (Stage& s : stages) s = splitAxes(s);
     std::set<std::string> kept;
     for (size_t i = 0; i < defs_.ofOutput.size(); i++) kept.insert(outputName(i));
-    StageSet out{mergeStages(std::move(stages), kept), {}};
+    const bool scatters = std::ranges::any_of(defs_.list, [](const Def& d) { return d.scatter; });
+    StageSet out{scatters ? std::move(stages) : mergeStages(std::move(stages), kept), {}, {}};
     for (Stage& s : out.stages) finish(s);
     collectBuffers(out);
     return out;
@@ -115,6 +117,24 @@ class StageFormer {
     Expr value = expand_.at(d, 0, index, {});
     if (def.access->movesData) value = simplify(value, expand_.ranges);
     s.inner.push_back({def.name, index, value, "", {}});
+    return s;
+  }
+  /// Stores the values of a scatter, those in range, in row-major order.
+  Stage scatter(int d) {
+    const Def& def = defs_.list[d];
+    const int values = def.operands.back();
+    Stage s;
+    s.comment = commentOf(def);
+    const std::vector<Expr> at = newAxes(s, defs_.list[values].extents, false);
+    std::vector<Expr> index;
+    for (const Expr& e : def.scatter->index)
+      index.push_back(simplify(rewrite(e, [&](const Expr& x) -> Expr {
+                        if (const Var* v = x.as<Var>()) return at[static_cast<size_t>(std::stoi(v->name.substr(1)))];
+                        const Load* l = x.as<Load>();
+                        return l ? expand_.read(def.operands[std::stoi(l->buffer.substr(1))], l->index) : Expr();
+                      }), expand_.ranges));
+    const Expr guard = inRange(index, def.extents, expand_.ranges);
+    s.inner.push_back({def.name, index, expand_.read(values, at), def.scatter->combine, asInteger(guard) ? Expr() : guard});
     return s;
   }
   Stage copy(int output) {

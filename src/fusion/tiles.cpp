@@ -123,6 +123,21 @@ int rootOf(const GroupShape& g) {
   return root;
 }
 
+/// Several stages write one output (a scatter): only axes that all of them index alike may be tiled.
+void keepOwners(GroupShape& g) {
+  std::map<int, std::vector<int>> writers;
+  for (size_t s = 0; s < g.stages.size(); s++)
+    for (const Touch& t : g.stages[s].writes)
+      if (g.output[t.buffer]) writers[t.buffer].push_back(static_cast<int>(s));
+  std::vector<int> kept;
+  for (size_t j = 0; j < g.rootAxes.size(); j++)
+    if (std::ranges::all_of(writers, [&](const auto& w) {
+          return w.second.size() < 2 || std::ranges::all_of(w.second, [&](int s) { return std::ranges::count(g.follows[s], static_cast<int>(j)); });
+        }))
+      kept.push_back(g.rootAxes[j]);
+  if (kept.size() != g.rootAxes.size()) setRoot(g, g.root, kept);
+}
+
 /// The only reduction that feeds every later stage and is long: worth splitting across tiles.
 int syncStage(const GroupShape& g, const std::vector<StageWork>& work) {
   int found = -1;
@@ -157,6 +172,7 @@ Tiled chooseTiles(GroupShape& g, const StageSet& set, const std::vector<StageWor
   for (size_t a = 0; a < g.stages[root].extents.size(); a++)
     if (!g.stages[root].reduce[a]) axes.push_back(static_cast<int>(a));
   setRoot(g, root, axes);
+  keepOwners(g);
   Tiled best = Search(g, set, work, target, -1).run();
   const int split = sync ? syncStage(g, work) : -1;
   if (split < 0) return best;

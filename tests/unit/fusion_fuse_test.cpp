@@ -77,7 +77,10 @@ std::vector<TestTensor> runGroups(const Graph& g) {
       const Const* c = leaf.as<Const>();
       if (!c || !c->data) continue;
       TestTensor t{leaf.results[0], {}, {}};
-      for (int64_t k = 0; k < t.type.elements(); k++) t.real.push_back(loadFloat(t.type.dtype, c->data->data, k));
+      for (int64_t k = 0; k < t.type.elements(); k++) {
+        t.real.push_back(isFloat(t.type.dtype) ? loadFloat(t.type.dtype, c->data->data, k) : 0);
+        t.integer.push_back(isFloat(t.type.dtype) ? 0 : loadInteger(t.type.dtype, c->data->data, k));
+      }
       leaves[Value{i, 0}] = t;
     }
     const auto out = runPlan(*group->plan, *group->body, leaves);
@@ -154,6 +157,25 @@ TEST(FusionFuse, ResidualOfWindows) {
   expectSame(small.b.graph, f);
   const Fused big = build(large, 64, 56);
   EXPECT_EQ(groupsOf(big.graph), 3u) << plansOf(big);
+}
+
+TEST(FusionFuse, ScatterIsAKernelOfItsOwn) {
+  Model m;
+  const Value base = m.in("x", {2, 6}), values = m.in("v", {2, 4});
+  const Value at = m.b.integers({0, 5, 0, 3});
+  const Value e = m.b.map("exp(a)", {values});
+  const Value u = m.b.update(base, {at}, e, {var("d0"), load("$1", DType::I64, {var("d1")})}, "sum");
+  const Fused f = m.fused({m.b.map("a * 2", {u})});
+  EXPECT_EQ(groupsOf(f.graph), 3u) << plansOf(f);
+  std::mt19937 random(7);  // as runGroups fills its inputs
+  std::uniform_real_distribution<double> uniform(-1, 1);
+  std::vector<double> x(12), v(8);
+  for (double& d : x) d = uniform(random);
+  for (double& d : v) d = uniform(random);
+  for (int r = 0; r < 2; r++)
+    for (int c = 0; c < 4; c++) x[static_cast<size_t>(6 * r + std::vector{0, 5, 0, 3}[static_cast<size_t>(c)])] += std::exp(v[static_cast<size_t>(4 * r + c)]);
+  const auto out = runGroups(f.graph)[0].real;
+  for (size_t i = 0; i < 12; i++) EXPECT_NEAR(out[i], 2 * x[i], 1e-12) << i << plansOf(f);
 }
 
 TEST(FusionFuse, ChainsPlanInLinearTime) {

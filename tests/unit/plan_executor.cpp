@@ -24,7 +24,7 @@ struct Memory {
 };
 using Env = std::map<std::string, Number>;
 
-int64_t at(const std::vector<int64_t>& extents, const std::vector<int64_t>& index) {
+int64_t flatIndex(const std::vector<int64_t>& extents, const std::vector<int64_t>& index) {
   int64_t flat = 0;
   for (size_t i = 0; i < index.size(); i++) {
     if (index[i] < 0 || index[i] >= extents[i]) throw std::runtime_error("index out of range");
@@ -189,13 +189,23 @@ class Executor {
     Memory& m = memory_.at(store.buffer);
     std::vector<int64_t> index;
     for (const Expr& e : store.index) index.push_back(eval(e).integer);
-    const int64_t flat = at(m.plan->type.extents(), index);
+    const int64_t flat = flatIndex(m.plan->type.extents(), index);
     for (size_t i = 0; i < m.low.size(); i++)
       if (index[i] < m.low[i] || index[i] >= m.high[i]) throw std::runtime_error("store outside of " + store.buffer + "'s region");
     const Number v = eval(store.value);
-    m.written[static_cast<size_t>(flat)]++;
-    (isFloat(m.plan->type.dtype) ? m.tensor.real[static_cast<size_t>(flat)] = v.real : 0);
-    if (!isFloat(m.plan->type.dtype)) m.tensor.integer[static_cast<size_t>(flat)] = v.integer;
+    const size_t at = static_cast<size_t>(flat);
+    Number now = v;
+    if (!store.combine.empty()) {
+      const Combine c = builtinCombine(store.combine, m.plan->type.dtype);
+      Env env{{c.left[0], {m.tensor.real[at], m.tensor.integer[at]}}, {c.right[0], v}};
+      std::swap(env, env_);
+      now = eval(c.result[0]);
+      std::swap(env, env_);
+    }
+    if (m.plan->feedsMoreStages && m.written[at]) m.written[at]--;  // a scatter stores into its copy
+    m.written[at]++;
+    if (isFloat(m.plan->type.dtype)) m.tensor.real[at] = now.real;
+    else m.tensor.integer[at] = now.integer;
   }
 
   std::map<const ExprNode*, Number> memo_;
@@ -221,7 +231,7 @@ class Executor {
     const Memory& m = memory_.at(l.buffer);
     std::vector<int64_t> index;
     for (const Expr& x : l.index) index.push_back(go(x).integer);
-    const size_t flat = static_cast<size_t>(at(m.plan->type.extents(), index));
+    const size_t flat = static_cast<size_t>(flatIndex(m.plan->type.extents(), index));
     for (size_t i = 0; i < m.low.size(); i++)
       if (index[i] < m.low[i] || index[i] >= m.high[i]) throw std::runtime_error("read outside of " + l.buffer + "'s region");
     if (!m.written[flat]) throw std::runtime_error("read of " + l.buffer + " before it is written");
