@@ -9,32 +9,32 @@ namespace tektite {
 namespace {
 
 /// The span of a sum of axes.
-Span spanOf(const AxisSum& sum, const std::vector<Span>& axes, int64_t extent, size_t tiles) {
-  if (!sum.known) return wholeSpan(extent, tiles);
-  Span out{std::vector<int64_t>(tiles, 0), sum.constant, 1};
+Span spanOf(const AxisSum& sum, const std::vector<Span>& axes, int64_t extent) {
+  if (!sum.known) return wholeSpan(extent);
+  Span out{{}, sum.constant, 1};
   for (const auto& [axis, c] : sum.terms) {
     const Span& a = axes[axis];
-    if (a.size == 0) return {std::vector<int64_t>(tiles, 0), 0, 0};
-    for (size_t j = 0; j < tiles; j++) out.coefficients[j] += c * a.coefficients[j];
+    if (a.size == 0) return {{}, 0, 0};
+    for (size_t j = 0; j < kMostTiles; j++) out.coefficients[j] += c * a.coefficients[j];
     out.base += c * (c > 0 ? a.base : a.base + a.size - 1);
     out.size += std::abs(c) * (a.size - 1);
   }
-  return out.isWhole(extent) ? wholeSpan(extent, tiles) : out;
+  return out.isWhole(extent) ? wholeSpan(extent) : out;
 }
 
 /// Narrows the axes that make up a written dim to what is demanded of it.
 void demandAxes(const AxisSum& sum, const Span& want, const StageShape& s, std::vector<Span>& axes,
                 const std::vector<int64_t>& counts) {
-  const size_t tiles = want.coefficients.size();
+  const size_t tiles = counts.size();
   const auto ask = [&](int axis, const Span& span) { axes[axis] = unite(axes[axis], span, s.extents[axis]); };
   if (!sum.known) return;
   Span rest = want;
   rest.base -= sum.constant;
   for (size_t i = 0; i < sum.terms.size(); i++) {
     const auto [axis, c] = sum.terms[i];
-    if (c <= 0) return ask(axis, wholeSpan(s.extents[axis], tiles));
+    if (c <= 0) return ask(axis, wholeSpan(s.extents[axis]));
     if (c == 1) return ask(axis, rest);
-    Span high{std::vector<int64_t>(tiles, 0), 0, 0}, low = high;
+    Span high{{}, 0, 0}, low = high;
     int64_t lowEnd = 0;
     for (size_t j = 0; j < tiles; j++) {
       const int64_t k = rest.coefficients[j];
@@ -49,9 +49,9 @@ void demandAxes(const AxisSum& sum, const Span& want, const StageShape& s, std::
       low.size = rest.size;
     } else if (lowEnd == 0 && low.base == 0) {
       high.size = (rest.size + c - 1) / c;
-      low = {std::vector<int64_t>(tiles, 0), 0, c};
+      low = {{}, 0, c};
     } else {
-      for (; i < sum.terms.size(); i++) ask(sum.terms[i].first, wholeSpan(s.extents[sum.terms[i].first], tiles));
+      for (; i < sum.terms.size(); i++) ask(sum.terms[i].first, wholeSpan(s.extents[sum.terms[i].first]));
       return;
     }
     ask(axis, high);
@@ -72,14 +72,14 @@ struct UnionFind {
 bool Span::isWhole(int64_t extent) const {
   return base <= 0 && base + size >= extent && std::ranges::all_of(coefficients, [](int64_t c) { return c == 0; });
 }
-Span wholeSpan(int64_t extent, size_t tiles) { return {std::vector<int64_t>(tiles, 0), 0, extent}; }
+Span wholeSpan(int64_t extent) { return {{}, 0, extent}; }
 Span unite(const Span& a, const Span& b, int64_t extent) {
-  if (a.size < 0) return b.isWhole(extent) ? wholeSpan(extent, b.coefficients.size()) : b;
+  if (a.size < 0) return b.isWhole(extent) ? wholeSpan(extent) : b;
   if (b.size < 0) return a;
-  if (a.coefficients != b.coefficients) return wholeSpan(extent, a.coefficients.size());
+  if (a.coefficients != b.coefficients) return wholeSpan(extent);
   Span out{a.coefficients, std::min(a.base, b.base), 0};
   out.size = std::max(a.base + a.size, b.base + b.size) - out.base;
-  return out.isWhole(extent) ? wholeSpan(extent, a.coefficients.size()) : out;
+  return out.isWhole(extent) ? wholeSpan(extent) : out;
 }
 
 AxisSum axisSum(const Expr& index, const Stage& s) {
@@ -125,6 +125,10 @@ GroupShape shapeOf(const StageSet& set) {
 
 void setRoot(GroupShape& g, int stage, std::vector<int> axes) {
   g.root = stage;
+  while (axes.size() > kMostTiles) {  // the smallest stay whole
+    const auto smallest = std::ranges::min_element(axes, {}, [&](int a) { return g.stages[stage].extents[a]; });
+    axes.erase(smallest);
+  }
   g.rootAxes = std::move(axes);
   // Axes that run over the same dim of a buffer, element for element, are one axis.
   std::vector<int> firstAxis, firstDim;
@@ -163,7 +167,7 @@ Regions inferRegions(const GroupShape& g, const std::vector<int64_t>& tile) {
   std::vector<int64_t> counts;
   const auto own = [&](int j) {
     const int64_t extent = g.stages[g.root].extents[g.rootAxes[j]];
-    Span s = wholeSpan(extent, tiles);
+    Span s = wholeSpan(extent);
     if (tile[j] < extent) s.size = s.coefficients[j] = tile[j];
     return s;
   };
@@ -187,13 +191,13 @@ Regions inferRegions(const GroupShape& g, const std::vector<int64_t>& tile) {
       const int j = shape.reduce[a] && s != g.root ? -1 : g.follows[s][a];
       if (writesOutput && j >= 0) axes[a] = unite(axes[a], own(j), shape.extents[a]);
       if (axes[a].size < 0 || shape.reduce[a] || writesOutput)  // every element of an output is some tile's own
-        if (j < 0) axes[a] = wholeSpan(shape.extents[a], tiles);
+        if (j < 0) axes[a] = wholeSpan(shape.extents[a]);
     }
     for (const auto* touches : {&shape.writes, &shape.reads})
       for (const Touch& t : *touches)
         for (size_t d = 0; d < t.dims.size(); d++) {
           const int64_t extent = g.buffers[t.buffer][d];
-          out.buffers[t.buffer][d] = unite(out.buffers[t.buffer][d], spanOf(t.dims[d], axes, extent, tiles), extent);
+          out.buffers[t.buffer][d] = unite(out.buffers[t.buffer][d], spanOf(t.dims[d], axes, extent), extent);
         }
   }
   return out;

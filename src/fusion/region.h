@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <string>
 #include <vector>
 
@@ -8,13 +9,14 @@ namespace tektite {
 
 /// Part of an axis as a function of the tile numbers: it starts at base + sum coefficient[j] * t_j and has `size` elements,
 /// clipped to the axis. `size` < 0: nothing is known of it yet.
+constexpr size_t kMostTiles = 8;  ///< axes that are cut, at most
 struct Span {
-  std::vector<int64_t> coefficients;
+  std::array<int64_t, kMostTiles> coefficients{};
   int64_t base = 0, size = -1;
   bool isWhole(int64_t extent) const;
   bool dependsOn(int tile) const { return coefficients[tile] != 0; }
 };
-Span wholeSpan(int64_t extent, size_t tiles);
+Span wholeSpan(int64_t extent);
 /// The smallest span of this form around both; whole where there is none.
 Span unite(const Span&, const Span&, int64_t extent);
 

@@ -55,14 +55,13 @@ class Search {
     std::set<int64_t> out{extent};
     const bool innermost = j + 1 == extents_.size();
     const int64_t lanes = target_.lanes(4);
-    for (int64_t base : {1, 2, 3, 4, 6, 8, 12})
-      if (base < extent && base < 16) out.insert(base);
-    for (int64_t n = 16; n < extent; n *= 2) {
-      out.insert(n);
-      if (n * 3 / 2 < extent) out.insert(n * 3 / 2);
-    }
-    for (int64_t parts : {target_.cores, 2 * target_.cores, 4 * target_.cores, 8 * target_.cores})
+    for (int64_t n : {1, 4, 12})
+      if (n < extent) out.insert(n);
+    for (int64_t n = 16; n < extent; n *= 2)
+      if (n <= 512 || n * n >= extent) out.insert(n);
+    for (int64_t parts : {target_.cores, 3 * target_.cores, 8 * target_.cores})
       out.insert(std::max<int64_t>(1, (extent + parts - 1) / parts));
+    if (contraction_ && extent > 48) out.insert(48);
     std::vector<int64_t> kept;
     for (const int64_t n : out)
       if (n == extent || !innermost || n % lanes == 0 || extent < 2 * lanes) kept.push_back(n);
@@ -86,7 +85,7 @@ class Search {
   }
   Tiled descend(std::vector<int64_t> tile, int serial) const {
     Tiled best = evaluated(tile, serial);
-    for (int round = 0; round < 3; round++) {
+    for (int round = 0; round < 2; round++) {
       bool better = false;
       for (size_t j = 0; j < tile.size(); j++) {  // outer axes first: cutting them keeps rows whole
         for (const int64_t n : sizes(j)) {
