@@ -53,7 +53,7 @@ void Clusters::classify(const FusionOptions& options) {
   for (int i = 0; i < static_cast<int>(g_.nodes.size()); i++) {
     const Node& n = g_.nodes[i];
     if (needed.count(i)) continue;
-    if (n.as<View>()) repeated_[i] = true;
+    if (n.as<View>()) repeated_[i] = !attached(n, users);
     const Map* m = n.as<Map>();
     if (!m || (options.unfused && !users[i].empty())) continue;
     int large = 0;
@@ -65,6 +65,27 @@ void Clusters::classify(const FusionOptions& options) {
     const bool alone = users[only.node].size() == 1 && !isLeaf(g_.node(only)) && !repeated_[only.node] && !outputs_.count(only);
     repeated_[i] = !alone;
   }
+}
+
+/// A view that only drops or adds axes of extent 1, of a value that nobody else reads: its reader had better see this shape.
+bool Clusters::attached(const Node& n, const std::vector<std::vector<int>>& users) const {
+  const int from = n.operands[0].node;
+  return isSqueeze(g_, n) && users[from].size() == 1 && !isLeaf(g_.nodes[from]) && !isHost(g_.nodes[from]) &&
+         !g_.nodes[from].as<Update>() && !repeated_[from] && !outputs_.count(n.operands[0]);
+}
+
+bool isSqueeze(const Graph& g, const Node& n) {
+  const View* v = n.as<View>();
+  if (!v || v->guard) return false;
+  const std::vector<int64_t> from = g.type(n.operands[0]).extents(), to = n.results[0].extents();
+  std::vector<Expr> wanted;
+  std::vector<int64_t> left, right;
+  for (size_t d = 0; d < to.size(); d++)
+    if (to[d] != 1) wanted.push_back(var(coordinate(static_cast<int>(d)))), right.push_back(to[d]);
+  std::vector<Expr> found;
+  for (size_t d = 0; d < from.size(); d++)
+    if (from[d] != 1) found.push_back(v->index[d]), left.push_back(from[d]);
+  return left == right && found == wanted;
 }
 
 int Clusters::wayRound(int a, int b) const {

@@ -46,6 +46,9 @@ class Clusters {
   std::map<Value, std::vector<int>> readers_;    ///< nodes of clusters that read a value, through repeated nodes
   std::set<Value> outputs_;
   void classify(const FusionOptions&);
+  bool attached(const Node&, const std::vector<std::vector<int>>& users) const;
 };
+/// Does the view only drop or add axes of extent 1?
+bool isSqueeze(const Graph&, const Node&);
 
 }  // namespace tektite

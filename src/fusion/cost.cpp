@@ -360,6 +360,14 @@ StageWork workOf(const Stage& s, const StageSet& set) {
   int best = 0;
   for (const auto& [axis, n] : votes)
     if (n > best && !(s.contraction && s.axes[axis].reduce)) best = n, w.vectorAxis = axis;
+  if (s.contraction)  // lanes run over the constant's axis: it is packed at compile time
+    for (const Expr& l : loadsOf(s.accumulators[0].values[0])) {
+      const auto b = std::ranges::find(set.buffers, l.as<Load>()->buffer, &PlanBuffer::name);
+      if (b == set.buffers.end() || b->kind != PlanBuffer::Constant) continue;
+      for (const Expr& e : l.as<Load>()->index)
+        for (const auto& [axis, c] : axisSum(e, s).terms)
+          if (!s.axes[axis].reduce && s.axes[axis].extent >= 8) w.vectorAxis = axis;
+    }
   if (w.vectorAxis < 0 && !s.axes.empty()) w.vectorAxis = static_cast<int>(s.axes.size()) - 1;
   const std::string innermost = w.vectorAxis < 0 ? "" : s.axes[w.vectorAxis].var;
   w.slots += slotsOfAll(inner, innermost);

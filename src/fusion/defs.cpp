@@ -85,13 +85,14 @@ class DefBuilder {
     std::vector<int> operands;
     for (const Value& v : node.operands) operands.push_back(of_.at(v));
     if (a.product)
-      for (int& d : operands) d = simple(d);
+      for (int& d : operands) d = list()[d].kind == Def::Scalar ? spread(d) : simple(d);
     else if (a.combine)
       for (int& d : operands) d = windowed(d, product(a.space) * product(a.reduce));
     const int first = static_cast<int>(list().size());
     for (int r = 0; r < static_cast<int>(node.results.size()); r++) {
       Def d = base(Value{n, r});
       d.kind = a.combine ? Def::Reduced : Def::Point;
+      if (!a.combine && a.values[0].as<Imm>()) d.kind = Def::Scalar, d.scalar = a.values[0];
       d.access = access_[n];
       d.operands = operands;
       d.member = r;
@@ -129,6 +130,17 @@ class DefBuilder {
     return static_cast<int>(list().size()) - 1;
   }
 
+  /// A constant of one value that a product reads as a tensor: from memory, like any other.
+  int spread(int d) {
+    if (const auto it = simple_.find(d); it != simple_.end()) return it->second;
+    Def tensor = list()[d];
+    const bool constant = g_.nodes[tensor.value.node].as<Const>();
+    if (!constant) tensor.access = std::make_shared<const Access>(Access{.space = tensor.extents, .values = {tensor.scalar}});
+    tensor.kind = constant ? Def::Leaf : Def::Point;
+    tensor.stored = !constant;
+    if (!constant) tensor.name = "m" + std::to_string(made_++);
+    return simple_[d] = push(std::move(tensor));
+  }
   /// What a product reads in place of operand `d`: the same through views in range, else a stored value.
   int simple(int d) {
     if (const auto it = simple_.find(d); it != simple_.end()) return it->second;

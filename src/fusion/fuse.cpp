@@ -5,6 +5,7 @@
 
 #include "fusion/clusters.h"
 #include "fusion/cost.h"
+#include "fusion/layouts.h"
 #include "fusion/record.h"
 #include "support/check.h"
 
@@ -42,7 +43,9 @@ class Fuser {
       greedy();
       sideBySide();
     }
-    return record(g_, clusters_, refusals_, [this](const Clusters::Body& b) { return planOf(b); });
+    Fused out = record(g_, clusters_, refusals_, [this](const Clusters::Body& b) { return planOf(b); });
+    chooseLayouts(out.graph);
+    return out;
   }
 
  private:
@@ -154,12 +157,13 @@ class Fuser {
   void joinChains() {
     for (int n = 0; n < static_cast<int>(g_.nodes.size()); n++) {
       const Node& node = g_.nodes[n];
-      if (!node.as<Map>() || clusters_.of[n] < 0) continue;
+      const bool squeeze = isSqueeze(g_, node);
+      if ((!node.as<Map>() && !squeeze) || clusters_.of[n] < 0) continue;
       for (const Value& v : node.operands) {
         const Node& from = g_.nodes[v.node];
         const int a = clusters_.of[v.node], b = clusters_.of[n];
-        if (a < 0 || a == b || !(from.results[v.result].shape == node.results[0].shape)) continue;
-        if (!from.as<Map>() && !from.as<Reduce>() && !from.as<Contract>()) continue;
+        if (a < 0 || a == b || (!squeeze && !(from.results[v.result].shape == node.results[0].shape))) continue;
+        if (!from.as<Map>() && !isSqueeze(g_, from) && !from.as<Reduce>() && !from.as<Contract>()) continue;
         if (heavyOf(a) + heavyOf(b) > 1 || !fitsCode(a, b) || clusters_.wayRound(a, b) >= 0) continue;
         clusters_.merge(a, b);
       }

@@ -53,7 +53,7 @@ class Search {
   std::vector<int64_t> sizes(size_t j) const {
     const int64_t extent = extents_[j];
     std::set<int64_t> out{extent};
-    const bool innermost = j + 1 == extents_.size();
+    const bool innermost = g_.rootAxes[j] == work_[g_.root].vectorAxis;
     const int64_t lanes = target_.lanes(4);
     for (int64_t n : {1, 4, 12})
       if (n < extent) out.insert(n);

@@ -1,0 +1,148 @@
+#include "fusion/layouts.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "fusion/plan.h"
+#include "fusion/stages.h"
+#include "support/check.h"
+
+namespace tektite {
+namespace {
+
+class Layouts {
+ public:
+  explicit Layouts(Graph& g) : g_(g) {}
+
+  void run() {
+    collect();
+    for (int n = 0; n < static_cast<int>(g_.nodes.size()); n++)
+      if (g_.nodes[n].as<Group>()) visitGroup(n);
+    decide();
+    for (Node& n : g_.nodes)
+      if (n.as<Group>()) write(n);
+  }
+
+ private:
+  Graph& g_;
+  std::map<Value, int> number_;                 // values whose layout is free
+  std::vector<Value> values_;
+  std::vector<int> parent_;
+  std::vector<std::map<int, double>> votes_;    // axis -> bytes of traffic that want it innermost
+  std::map<Value, std::vector<int>> order_;
+  std::map<std::pair<const GroupPlan*, std::string>, std::shared_ptr<const GroupPlan>> written_;
+
+  void collect() {
+    std::map<Value, bool> free;
+    for (int n = 0; n < static_cast<int>(g_.nodes.size()); n++) {
+      const bool group = g_.nodes[n].as<Group>();
+      for (const Value& v : g_.nodes[n].operands)
+        if (!group) free[v] = false;
+      if (!group) continue;
+      for (int r = 0; r < static_cast<int>(g_.nodes[n].results.size()); r++)
+        if (g_.nodes[n].results[r].rank() >= 3) free.emplace(Value{n, r}, true);
+    }
+    for (const Value& v : g_.outputs) free[v] = false;
+    for (const auto& [v, is] : free) {
+      if (!is) continue;
+      number_[v] = static_cast<int>(values_.size());
+      values_.push_back(v);
+    }
+    parent_.resize(values_.size());
+    std::iota(parent_.begin(), parent_.end(), 0);
+    votes_.resize(values_.size());
+  }
+  int find(int x) { return parent_[x] == x ? x : parent_[x] = find(parent_[x]); }
+
+  /// The graph's value behind a buffer of a group's plan.
+  std::optional<Value> valueOf(int n, const PlanBuffer& b) const {
+    const Node& node = g_.nodes[n];
+    const Graph& body = *node.as<Group>()->body;
+    if (b.kind == PlanBuffer::Output) {
+      const auto it = std::ranges::find(body.outputs, b.value);
+      return Value{n, static_cast<int>(it - body.outputs.begin())};
+    }
+    if (b.kind != PlanBuffer::Input) return {};
+    const std::vector<Value> inputs = body.inputs();
+    return node.operands[static_cast<size_t>(std::ranges::find(inputs, b.value) - inputs.begin())];
+  }
+
+  void visitGroup(int n) {
+    const GroupPlan& plan = *g_.nodes[n].as<Group>()->plan;
+    std::map<std::string, int> named;
+    std::map<int, int> ofRank;  // one value of each rank that the group touches
+    for (const PlanBuffer& b : plan.buffers) {
+      const auto v = valueOf(n, b);
+      const auto it = v ? number_.find(*v) : number_.end();
+      if (it == number_.end()) continue;
+      named[b.name] = it->second;
+      const auto [first, isNew] = ofRank.emplace(b.type.rank(), it->second);
+      if (!isNew) parent_[find(it->second)] = find(first->second);
+    }
+    for (const TileList& list : plan.lists)
+      for (const Stage& s : list.stages)
+        if (s.contraction) vote(plan, s, named);
+  }
+
+  void vote(const GroupPlan& plan, const Stage& s, const std::map<std::string, int>& named) {
+    std::string wanted;  // the space axis of the constant operand, the last of several
+    for (const Expr& e : loadsOf(s.accumulators[0].values[0])) {
+      if (plan.buffer(e.as<Load>()->buffer).kind != PlanBuffer::Constant) continue;
+      for (const std::string& v : freeVars(e))
+        for (const StageAxis& a : s.axes)
+          if (a.var == v && !a.reduce) wanted = v;
+    }
+    if (wanted.empty()) return;
+    const auto cast = [&](const std::string& buffer, const std::vector<Expr>& index, const std::string& var) {
+      const auto it = named.find(buffer);
+      if (it == named.end()) return;
+      for (size_t d = 0; d < index.size(); d++)
+        if (std::ranges::count(freeVars(index[d]), var))
+          votes_[it->second][static_cast<int>(d)] += static_cast<double>(plan.buffer(buffer).type.elements());
+    };
+    for (const StageStore& store : s.outer) cast(store.buffer, store.index, wanted);
+  }
+
+  void decide() {
+    std::map<int, std::map<int, double>> total;
+    for (size_t i = 0; i < values_.size(); i++)
+      for (const auto& [axis, bytes] : votes_[i]) total[find(static_cast<int>(i))][axis] += bytes;
+    for (size_t i = 0; i < values_.size(); i++) {
+      const int rank = g_.type(values_[i]).rank();
+      int best = rank - 1;
+      double most = 0;
+      for (const auto& [axis, bytes] : total[find(static_cast<int>(i))])
+        if (bytes > most) most = bytes, best = axis;
+      if (best >= rank - 1) continue;
+      std::vector<int>& order = order_[values_[i]];
+      for (int axis = 0; axis < rank; axis++)
+        if (axis != best) order.push_back(axis);
+      order.push_back(best);
+    }
+  }
+
+  void write(Node& node) {
+    const int n = static_cast<int>(&node - g_.nodes.data());
+    Group group = *node.as<Group>();
+    auto copy = std::make_shared<GroupPlan>(*group.plan);
+    std::string key;
+    for (PlanBuffer& b : copy->buffers) {
+      const auto v = valueOf(n, b);
+      const auto it = v ? order_.find(*v) : order_.end();
+      key += '/';
+      if (it == order_.end()) continue;
+      b.order = it->second;
+      key += std::to_string(it->second.back());
+    }
+    auto& shared = written_[{group.plan.get(), key}];
+    if (!shared) shared = std::move(copy);
+    group.plan = shared;
+    node.kind = std::move(group);
+  }
+};
+
+}  // namespace
+
+void chooseLayouts(Graph& g) { Layouts(g).run(); }
+
+}  // namespace tektite
