@@ -18,12 +18,13 @@ class Expander {
   Expr at(int d, int m, const std::vector<Expr>& index, const std::vector<Expr>& reduce) {
     const Def& def = defs_.list[d];
     return rewrite(def.access->values[m], [&](const Expr& e) -> Expr {
-      if (const Var* v = e.as<Var>()) {
+      if (const Var* v = e.as<Var>()) {  // what is put in place may come by again where a fold leaves it alone
+        if (v->name[0] != 'd' && v->name[0] != 'r') return {};
         const auto& from = v->name[0] == 'd' ? index : reduce;
         const size_t axis = static_cast<size_t>(std::stoi(v->name.substr(1)));
         return axis < from.size() ? from[axis] : Expr();
       }
-      if (const Load* l = e.as<Load>()) return read(def.operands[std::stoi(l->buffer.substr(1))], l->index);
+      if (const Load* l = e.as<Load>(); l && l->buffer[0] == '$') return read(def.operands[std::stoi(l->buffer.substr(1))], l->index);
       return {};
     });
   }
@@ -129,9 +130,9 @@ class StageFormer {
     std::vector<Expr> index;
     for (const Expr& e : def.scatter->index)
       index.push_back(simplify(rewrite(e, [&](const Expr& x) -> Expr {
-                        if (const Var* v = x.as<Var>()) return at[static_cast<size_t>(std::stoi(v->name.substr(1)))];
+                        if (const Var* v = x.as<Var>(); v && v->name[0] == 'd') return at[static_cast<size_t>(std::stoi(v->name.substr(1)))];
                         const Load* l = x.as<Load>();
-                        return l ? expand_.read(def.operands[std::stoi(l->buffer.substr(1))], l->index) : Expr();
+                        return l && l->buffer[0] == '$' ? expand_.read(def.operands[std::stoi(l->buffer.substr(1))], l->index) : Expr();
                       }), expand_.ranges));
     const Expr guard = inRange(index, def.extents, expand_.ranges);
     s.inner.push_back({def.name, index, expand_.read(values, at), def.scatter->combine, asInteger(guard) ? Expr() : guard});

@@ -59,36 +59,13 @@ struct Model {
 std::vector<TestTensor> runGroups(const Graph& g) {
   std::mt19937 random(7);
   std::uniform_real_distribution<double> uniform(-1, 1);
-  std::map<Value, TestTensor> values;
-  for (int n = 0; n < static_cast<int>(g.nodes.size()); n++) {
-    const Node& node = g.nodes[n];
-    if (node.as<Input>()) {
-      TestTensor t{node.results[0], {}, {}};
-      for (int64_t i = 0; i < t.type.elements(); i++) t.real.push_back(uniform(random)), t.integer.push_back(i % 3);
-      values[Value{n, 0}] = t;
-    }
-    const Group* group = node.as<Group>();
-    if (!group) continue;
-    std::map<Value, TestTensor> leaves;
-    size_t input = 0;
-    for (int i = 0; i < static_cast<int>(group->body->nodes.size()); i++) {
-      const Node& leaf = group->body->nodes[i];
-      if (leaf.as<Input>()) leaves[Value{i, 0}] = values.at(node.operands[input++]);
-      const Const* c = leaf.as<Const>();
-      if (!c || !c->data) continue;
-      TestTensor t{leaf.results[0], {}, {}};
-      for (int64_t k = 0; k < t.type.elements(); k++) {
-        t.real.push_back(isFloat(t.type.dtype) ? loadFloat(t.type.dtype, c->data->data, k) : 0);
-        t.integer.push_back(isFloat(t.type.dtype) ? 0 : loadInteger(t.type.dtype, c->data->data, k));
-      }
-      leaves[Value{i, 0}] = t;
-    }
-    const auto out = runPlan(*group->plan, *group->body, leaves);
-    for (size_t r = 0; r < out.size(); r++) values[Value{n, static_cast<int>(r)}] = out[r];
+  std::vector<TestTensor> inputs;
+  for (const Value& v : g.inputs()) {
+    TestTensor t{g.type(v), {}, {}};
+    for (int64_t i = 0; i < t.type.elements(); i++) t.real.push_back(uniform(random)), t.integer.push_back(i % 3);
+    inputs.push_back(t);
   }
-  std::vector<TestTensor> out;
-  for (const Value& v : g.outputs) out.push_back(values.at(v));
-  return out;
+  return tektite::runGroups(g, inputs);
 }
 /// One kernel a node: what fused graphs are held against.
 Graph apart(Graph g) {

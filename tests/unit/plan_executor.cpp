@@ -265,4 +265,39 @@ std::vector<TestTensor> runPlan(const GroupPlan& plan, const Graph&, const std::
   return Executor(plan).run(leaves);
 }
 
+std::vector<TestTensor> runGroups(const Graph& g, const std::vector<TestTensor>& inputs) {
+  std::map<Value, TestTensor> values;
+  const auto constant = [](const Node& n) {
+    const Const& c = *n.as<Const>();
+    TestTensor t{n.results[0], {}, {}};
+    for (int64_t k = 0; k < t.type.elements(); k++) {
+      const bool real = isFloat(t.type.dtype);
+      const Imm splat = c.data ? Imm{} : *c.splat.as<Imm>();
+      t.real.push_back(!real ? 0 : c.data ? loadFloat(t.type.dtype, c.data->data, k) : splat.real);
+      t.integer.push_back(real ? 0 : c.data ? loadInteger(t.type.dtype, c.data->data, k) : splat.integer);
+    }
+    return t;
+  };
+  size_t next = 0;
+  for (int n = 0; n < static_cast<int>(g.nodes.size()); n++) {
+    const Node& node = g.nodes[n];
+    if (node.as<Input>()) values[Value{n, 0}] = inputs.at(next++);
+    if (node.as<Const>()) values[Value{n, 0}] = constant(node);
+    const Group* group = node.as<Group>();
+    if (!group) continue;
+    std::map<Value, TestTensor> leaves;
+    size_t input = 0;
+    for (int i = 0; i < static_cast<int>(group->body->nodes.size()); i++) {
+      const Node& leaf = group->body->nodes[i];
+      if (leaf.as<Input>()) leaves[Value{i, 0}] = values.at(node.operands[input++]);
+      if (leaf.as<Const>()) leaves[Value{i, 0}] = constant(leaf);
+    }
+    const auto out = runPlan(*group->plan, *group->body, leaves);
+    for (size_t r = 0; r < out.size(); r++) values[Value{n, static_cast<int>(r)}] = out[r];
+  }
+  std::vector<TestTensor> out;
+  for (const Value& v : g.outputs) out.push_back(values.at(v));
+  return out;
+}
+
 }  // namespace tektite
