@@ -7,16 +7,6 @@
 namespace tektite {
 namespace {
 
-std::shared_ptr<const ConstData> dataOf(DType t, const std::vector<double>& values) {
-  auto bytesOf = std::make_shared<std::vector<char>>(values.size() * static_cast<size_t>(bytes(t)));
-  for (size_t i = 0; i < values.size(); i++) storeFloat(t, bytesOf->data(), static_cast<int64_t>(i), values[i]);
-  auto data = std::make_shared<ConstData>();
-  data->data = bytesOf->data();
-  data->bytes = bytesOf->size();
-  data->owner = bytesOf;
-  return data;
-}
-
 const OpDef constant{"Constant", [](Builder& b, const OpCall& c) -> Values {
   if (c.given("value")) return b.constant(c.tensor("value").type, c.tensor("value").data);
   if (c.given("value_float")) return b.splat(DType::F32, c.real("value_float"));
@@ -24,7 +14,7 @@ const OpDef constant{"Constant", [](Builder& b, const OpCall& c) -> Values {
   if (c.given("value_ints")) return b.integers(c.integers("value_ints"));
   if (c.given("value_floats")) {
     const auto values = c.reals("value_floats");
-    return b.constant({DType::F32, {static_cast<int64_t>(values.size())}}, dataOf(DType::F32, values));
+    return constantOf(b, DType::F32, values, {static_cast<int64_t>(values.size())});
   }
   userError("attribute 'value' is missing");
 }};

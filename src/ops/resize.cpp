@@ -100,20 +100,6 @@ Expr affineFirst(const Axis& a) {
   return {};
 }
 
-template <class T>
-Value table(Builder& b, DType t, const std::vector<T>& values, std::vector<Expr> shape) {
-  auto bytesOf = std::make_shared<std::vector<char>>(values.size() * static_cast<size_t>(bytes(t)));
-  for (size_t i = 0; i < values.size(); i++) {
-    if (isFloat(t)) storeFloat(t, bytesOf->data(), static_cast<int64_t>(i), static_cast<double>(values[i]));
-    else storeInteger(t, bytesOf->data(), static_cast<int64_t>(i), static_cast<int64_t>(values[i]));
-  }
-  auto data = std::make_shared<ConstData>();
-  data->data = bytesOf->data();
-  data->bytes = bytesOf->size();
-  data->owner = bytesOf;
-  return b.constant({t, std::move(shape)}, data);
-}
-
 /// The neighbours on a last axis of their own, weighted and summed; one neighbour: only a view.
 Value resample(Builder& b, Value x, const Axis& a, double extrapolated) {
   auto shape = b.type(x).shape;
@@ -133,7 +119,7 @@ Value resample(Builder& b, Value x, const Axis& a, double extrapolated) {
     index[at] = inside(first + tap);
     y = b.view(x, wide, index);
   } else {
-    const Value indices = table(b, DType::I64, a.first, {a.out});
+    const Value indices = constantOf(b, DType::I64, {a.first.begin(), a.first.end()}, {a.out});
     index[at] = inside(load("$1", DType::I64, {index[at]}) + tap);
     y = b.gather(x, {indices}, wide, index, imm(b.dtype(x), 0));
   }
@@ -141,14 +127,14 @@ Value resample(Builder& b, Value x, const Axis& a, double extrapolated) {
     auto weightShape = flat;
     weightShape.push_back(a.taps);
     const DType t = b.dtype(x), work = isFloat(t) ? accumulatorOf(t) : DType::F32;
-    const Value w = table(b, work, a.weights, weightShape);
+    const Value w = constantOf(b, work, a.weights, weightShape);
     y = b.reduce("sum", b.map("a * b", {b.convert(y, work), w}), {rank});
     y = squeeze(b, y, {rank});
     if (!isFloat(t)) y = b.map("round(a)", {y});
     y = b.convert(y, t);
   }
   if (std::find(a.outside.begin(), a.outside.end(), true) == a.outside.end()) return y;
-  return b.map(select(var("$1", DType::Bool), imm(b.dtype(x), extrapolated), var("$0", b.dtype(x))), {y, table(b, DType::Bool, a.outside, flat)});
+  return b.map(select(var("$1", DType::Bool), imm(b.dtype(x), extrapolated), var("$0", b.dtype(x))), {y, constantOf(b, DType::Bool, {a.outside.begin(), a.outside.end()}, flat)});
 }
 
 Value resized(Builder& b, const OpCall& c, std::vector<Axis> axes, const std::string& transformation) {

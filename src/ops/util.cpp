@@ -160,6 +160,19 @@ std::optional<Expr> divideFactors(const std::vector<Expr>& total, const std::vec
   return Expr(number / divisor) * productOf(factors);
 }
 
+Value constantOf(Builder& b, DType t, const std::vector<double>& values, std::vector<Expr> shape) {
+  auto memory = std::make_shared<std::vector<char>>(values.size() * static_cast<size_t>(bytes(t)) + 1);
+  for (size_t i = 0; i < values.size(); i++) {
+    if (isFloat(t)) storeFloat(t, memory->data(), static_cast<int64_t>(i), values[i]);
+    else storeInteger(t, memory->data(), static_cast<int64_t>(i), static_cast<int64_t>(values[i]));
+  }
+  auto data = std::make_shared<ConstData>();
+  data->data = memory->data();
+  data->bytes = memory->size() - 1;
+  data->owner = memory;
+  return b.constant({t, std::move(shape)}, data);
+}
+
 std::vector<Expr> coordinates(int rank) {
   std::vector<Expr> out;
   for (int i = 0; i < rank; i++) out.push_back(var(coordinate(i)));

@@ -34,6 +34,8 @@ int64_t needStatic(const Expr& extent, std::string_view what);
 Expr productOf(const std::vector<Expr>&);
 /// total / part where that is exact by the factors of both; nothing otherwise.
 std::optional<Expr> divideFactors(const std::vector<Expr>& total, const std::vector<Expr>& part);
+/// A constant of these numbers, rounded to the type.
+Value constantOf(Builder&, DType, const std::vector<double>& values, std::vector<Expr> shape);
 std::vector<Expr> coordinates(int rank);        ///< d0, d1, ...
 Expr indexLoad(const Builder&, int operand, Value indices, std::vector<Expr> at);  ///< $operand[at] as i64
 
