@@ -1,0 +1,223 @@
+#include <sys/resource.h>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <iostream>
+#include <optional>
+
+#include "cli/cli.h"
+#include "runtime/limits.h"
+#include "runtime/report.h"
+#include "runtime/team.h"
+#include "support/check.h"
+
+namespace tektite::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+constexpr char kVersion[] = "0.1.0";
+constexpr double kLimitSeconds = 0.3;   // to measure the machine's limits
+constexpr double kSliceSeconds = 0.002; // one sample of a model that is faster holds several runs
+constexpr size_t kMinPairs = 30;        // of a comparison
+
+double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+int64_t peakRssBytes() {
+  rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<int64_t>(usage.ru_maxrss) * 1024;
+}
+
+/// A compiled model with its buffers.
+class Runner {
+ public:
+  Runner(const Prepared& p, bool unfused, Team& team) : in_(pointersTo(p.inputs)) {
+    CompileOptions options = p.options;
+    options.fusion.unfused = unfused;
+    program_ = compile(p.graph, options);
+    outputs_ = newOutputs(*program_);
+    out_ = writablePointersTo(outputs_);
+    session_.emplace(program_, &team);
+  }
+  /// Seconds of one inference.
+  double once() {
+    const auto start = Clock::now();
+    session_->run(in_.data(), out_.data());
+    return since(start);
+  }
+  /// The mean of `count` inferences in a row.
+  double mean(int count) {
+    const auto start = Clock::now();
+    for (int i = 0; i < count; ++i) session_->run(in_.data(), out_.data());
+    return since(start) / count;
+  }
+  void warmUp() {
+    for (int i = 0; i < 3; ++i) estimate_ = once();
+  }
+  int perSample() const { return std::clamp(static_cast<int>(kSliceSeconds / std::max(estimate_, 1e-9)), 1, 10000); }
+  double estimate() const { return estimate_; }
+  const Program& program() const { return *program_; }
+  const std::vector<Array>& outputs() const { return outputs_; }
+
+ private:
+  std::vector<const void*> in_;
+  std::shared_ptr<const Program> program_;
+  std::vector<Array> outputs_;
+  std::vector<void*> out_;
+  std::optional<Session> session_;
+  double estimate_ = 0;
+};
+
+double quantile(std::vector<double> samples, double q) {
+  std::sort(samples.begin(), samples.end());
+  return samples[std::min(samples.size() - 1, static_cast<size_t>(q * static_cast<double>(samples.size())))];
+}
+
+double median(std::vector<double> samples) {
+  std::sort(samples.begin(), samples.end());
+  const size_t n = samples.size();
+  return n % 2 ? samples[n / 2] : (samples[n / 2 - 1] + samples[n / 2]) / 2;
+}
+
+struct Interval95 {
+  double low, median, high;
+};
+/// The median and its 95 % interval, by the order statistics of the binomial distribution.
+Interval95 medianInterval(std::vector<double> x) {
+  std::sort(x.begin(), x.end());
+  const double n = static_cast<double>(x.size());
+  const size_t k = static_cast<size_t>(std::max(0.0, n / 2 - 0.98 * std::sqrt(n) - 0.5));
+  return {x[k], median(x), x[x.size() - 1 - k]};
+}
+
+struct Samples {
+  std::vector<double> fused, unfused;
+};
+
+/// Times for `seconds`; with a second model in turn, and at least kMinPairs pairs.
+Samples measure(Runner& fused, Runner* unfused, double seconds, Progress& progress) {
+  fused.warmUp();
+  if (unfused) unfused->warmUp();
+  Samples samples;
+  const auto start = Clock::now();
+  const size_t least = unfused ? kMinPairs : 3;
+  while (since(start) < seconds || samples.fused.size() < least) {
+    samples.fused.push_back(fused.mean(fused.perSample()));
+    if (unfused) samples.unfused.push_back(unfused->mean(unfused->perSample()));
+    progress.show("measuring", static_cast<size_t>(std::min(since(start), seconds) * 1e3), static_cast<size_t>(seconds * 1e3));
+  }
+  return samples;
+}
+
+/// The worker protocol: JSON lines on standard input and output, one answer a line.
+int serve(const Prepared& p, Runner& runner, double compileSeconds, int64_t baseBytes) {
+  const auto say = [](const Json& json) {
+    std::cout << json.dump() << std::endl;
+  };
+  constexpr double kMegabyte = 1 << 20;
+  const double once = runner.once();
+  say({{"ok", true}, {"compile_s", compileSeconds}, {"once_s", once}, {"version", kVersion},
+       {"base_rss_mb", std::llround(static_cast<double>(baseBytes) / kMegabyte)}, {"threads", p.options.threads}});
+  for (std::string line; std::getline(std::cin, line);) {
+    try {
+      const Json request = Json::parse(line);
+      const std::string command = request.at("cmd");
+      if (command == "run") {
+        std::vector<int64_t> times;
+        for (int64_t i = 0, n = request.at("n"); i < n; ++i) times.push_back(std::llround(runner.once() * 1e9));
+        say({{"ns", times}});
+      } else if (command == "save") {
+        const std::string folder = request.at("dir");
+        for (size_t i = 0; i < runner.outputs().size(); ++i) writeNpy(fmt::format("{}/output_{}.npy", folder, i), runner.outputs()[i]);
+        say({{"ok", true}});
+      } else if (command == "rss") {
+        say({{"rss_mb", std::llround(static_cast<double>(peakRssBytes()) / kMegabyte)}});
+      } else {
+        say({{"ok", false}, {"error", fmt::format("cmd: '{}' found, expected run, save or rss", command)}});
+      }
+    } catch (const std::exception& error) {
+      say({{"ok", false}, {"error", error.what()}});
+    }
+  }
+  return kSame;
+}
+
+int worker(const Options& options) {
+  Progress progress;
+  const int64_t base = peakRssBytes();
+  try {
+    const auto start = Clock::now();
+    const Prepared p = prepareModel(options, progress);
+    Team team(p.options.threads);
+    Runner runner(p, p.options.fusion.unfused, team);
+    return serve(p, runner, since(start), base);
+  } catch (const std::exception& error) {
+    std::cout << Json{{"ok", false}, {"error", error.what()}}.dump() << std::endl;
+    return kWrongUse;
+  }
+}
+
+void print(const Json& json, const Report& report) {
+  const auto ms = [&](const char* key) { return secondsText(json.at(key).get<double>() * 1e-3); };
+  fmt::print("median {}, min {}, p90 {} ({} threads, {} launches; compiled in {})\n", ms("median_ms"), ms("min_ms"), ms("p90_ms"),
+             json.at("threads").get<int>(), json.at("launches").get<int64_t>(), ms("compile_ms"));
+  fmt::print("{:.1f} GFLOP/s, {:.0f} % of the FMA peak of {:.1f}; {:.2f} GB/s of {} planned, {:.0f} % of {:.1f}\n",
+             json.at("gflops").get<double>(), 100 * json.at("share_of_fma").get<double>(), json.at("fma_gflops").get<double>(),
+             json.at("gbs").get<double>(), bytesText(static_cast<double>(report.bytes)), 100 * json.at("share_of_bandwidth").get<double>(),
+             json.at("triad_gbs").get<double>());
+  if (json.contains("ratio")) {
+    fmt::print("unfused {}: fused is {:.2f} times as fast [{:.2f}, {:.2f}]\n", ms("unfused_ms"), json.at("ratio").get<double>(),
+               json.at("ratio_low").get<double>(), json.at("ratio_high").get<double>());
+  }
+}
+
+}  // namespace
+
+int bench(const Options& options) {
+  if (options.given("--worker")) return worker(options);
+  const bool compare = options.given("--vs");
+  if (compare && options.text("--vs") != "unfused") userError("--vs: '{}' found, expected unfused", options.text("--vs"));
+  const double seconds = options.real("--time");
+  Progress progress;
+  const auto start = Clock::now();
+  const Prepared p = prepareModel(options, progress);
+  Team team(p.options.threads);
+  Runner fused(p, p.options.fusion.unfused, team);
+  const double compileSeconds = since(start);
+  const int64_t peak = (fused.once(), peakRssBytes());
+  std::optional<Runner> unfused;
+  if (compare) unfused.emplace(p, true, team);
+  const Samples samples = measure(fused, unfused ? &*unfused : nullptr, seconds, progress);
+  const Limits limits = measureLimits(team, kLimitSeconds);
+
+  const Report report = makeReport(fused.program(), nullptr);
+  double flops = 0;
+  for (const KernelReport& kernel : report.kernels) flops += kernel.flops;
+  const double mid = median(samples.fused);
+  Json json{{"median_ms", mid * 1e3}, {"min_ms", *std::min_element(samples.fused.begin(), samples.fused.end()) * 1e3},
+            {"p90_ms", quantile(samples.fused, 0.9) * 1e3}, {"compile_ms", compileSeconds * 1e3}, {"launches", report.launches},
+            {"threads", p.options.threads}, {"peak_rss_bytes", peak}, {"samples", samples.fused.size()},
+            {"gflops", flops / mid * 1e-9}, {"gbs", static_cast<double>(report.bytes) / mid * 1e-9},
+            {"fma_gflops", limits.fmaFlops * 1e-9}, {"read_gbs", limits.readBytes * 1e-9}, {"triad_gbs", limits.triadBytes * 1e-9},
+            {"share_of_fma", flops / mid / limits.fmaFlops},
+            {"share_of_bandwidth", static_cast<double>(report.bytes) / mid / limits.triadBytes}};
+  if (unfused) {
+    std::vector<double> ratios;
+    for (size_t i = 0; i < samples.fused.size(); ++i) ratios.push_back(samples.unfused[i] / samples.fused[i]);
+    const Interval95 ratio = medianInterval(ratios);
+    json["unfused_ms"] = median(samples.unfused) * 1e3;
+    json["ratio"] = ratio.median;
+    json["ratio_low"] = ratio.low;
+    json["ratio_high"] = ratio.high;
+  }
+  if (options.given("--json")) fmt::print("{}\n", json.dump(2));
+  else print(json, report);
+  return kSame;
+}
+
+}  // namespace tektite::cli

@@ -1,0 +1,63 @@
+#pragma once
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+#include "runtime/array.h"
+#include "runtime/compile.h"
+#include "support/options.h"
+
+namespace tektite::cli {
+
+constexpr int kSame = 0, kDiffers = 1, kWrongUse = 2;  // exit codes
+
+// The commands: each prints its report to standard output and answers the exit code.
+int run(const Options&);
+int compileTo(const Options&);
+int opt(const Options&);
+int explain(const Options&);
+int why(const Options&);
+int verifyModel(const Options&);
+int bench(const Options&);
+int ops(const Options&);
+int machine(const Options&);
+
+/// A progress bar on standard error, from the second second on.
+class Progress {
+ public:
+  ~Progress();
+  void show(std::string_view stage, size_t done, size_t total);
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now(), last_ = start_;
+  bool shown_ = false;
+};
+
+/// A file `.onnx` or `.tk`, or the built-in model of --builtin.
+Graph loadModel(const Options&);
+Graph builtinModel(const std::string& name);
+std::map<std::string, int64_t> givenDims(const Options&);
+/// Passes as the debug options say: disabled, stopped, observed.
+PassOptions passOptions(const Options&);
+/// Everything about compiling; `progress` must outlive it.
+CompileOptions compileOptions(const Options&, Progress& progress);
+
+/// A model, its inputs, and the program compiled for their shapes.
+struct Prepared {
+  Graph model;                                ///< as loaded
+  Graph graph;                                ///< static, after the passes
+  std::vector<Array> inputs;
+  CompileOptions options;
+};
+/// Loads the model; reads --inputs or makes random ones; binds dims from the inputs' shapes and --dim; runs the passes.
+Prepared prepareModel(const Options&, Progress&);
+std::vector<Array> readArrays(const std::string& folder, const std::string& stem, size_t count);
+std::vector<Array> newOutputs(const Program&);
+std::vector<const void*> pointersTo(const std::vector<Array>&);
+std::vector<void*> writablePointersTo(const std::vector<Array>&);
+int threadsOf(const Options&);
+
+}  // namespace tektite::cli

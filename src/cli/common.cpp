@@ -1,0 +1,181 @@
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "cli/cli.h"
+#include "onnx/import.h"
+#include "runtime/cache.h"
+#include "runtime/dims.h"
+#include "support/check.h"
+#include "support/parallel.h"
+
+namespace tektite::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kIntegerLimit = 2;  // random integers below it are good as indices, masks and kinds alike
+
+void writeText(const std::string& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text;
+  file.close();
+  if (!file) userError("{}: cannot be written: {}", path, std::strerror(errno));
+}
+
+std::string readText(const std::string& path) {
+  std::ifstream file(path);
+  if (!file || fs::is_directory(path)) userError("{}: cannot be read: {}", path, fs::is_directory(path) ? "it is a folder" : std::strerror(errno));
+  std::stringstream text;
+  text << file.rdbuf();
+  return std::move(text).str();
+}
+
+Numerics numericsOf(const std::string& text) {
+  if (text == "strict") return Numerics::Strict;
+  if (text == "ordered") return Numerics::Ordered;
+  if (text == "fast") return Numerics::Fast;
+  userError("--numerics: '{}' found, expected strict, ordered or fast", text);
+}
+
+std::vector<Array> randomInputs(const Graph& model, const std::map<std::string, int64_t>& dims, uint64_t seed) {
+  const Graph bound = bindDims(model, completeDims(model, dims));
+  std::vector<Array> inputs;
+  for (Value v : bound.inputs()) {
+    inputs.push_back(randomArray(bound.type(v).dtype, bound.type(v).extents(), seed + inputs.size(), kIntegerLimit));
+  }
+  return inputs;
+}
+
+}  // namespace
+
+Progress::~Progress() {
+  if (shown_ && isatty(2)) std::fputs("\r\033[K", stderr);
+}
+
+void Progress::show(std::string_view stage, size_t done, size_t total) {
+  using namespace std::chrono_literals;
+  const auto now = std::chrono::steady_clock::now();
+  if (now - start_ < 1s || now - last_ < (isatty(2) ? 100ms : 5000ms)) return;
+  last_ = now;
+  shown_ = true;
+  constexpr size_t kWidth = 30;
+  const size_t filled = total ? kWidth * done / total : kWidth;
+  const std::string bar = std::string(filled, '#') + std::string(kWidth - filled, '.');
+  const std::string line = fmt::format("{:<12} [{}] {}/{}", stage, bar, done, total);
+  std::fprintf(stderr, isatty(2) ? "\r%s" : "%s\n", line.c_str());
+}
+
+Graph loadModel(const Options& options) {
+  const bool builtin = options.given("--builtin"), file = options.given("MODEL") || options.given("FILE");
+  if (builtin == file) userError("a model: {} found, expected a file or --builtin", builtin ? "both" : "none");
+  if (builtin) return builtinModel(options.text("--builtin"));
+  const std::string path = options.text(options.given("MODEL") ? "MODEL" : "FILE");
+  if (path.ends_with(".tk")) {
+    Graph graph = parseGraph(readText(path), path);
+    verify(graph);
+    return graph;
+  }
+  if (!path.ends_with(".onnx")) userError("{}: expected a file named .onnx or .tk", path);
+  return importOnnx(path);
+}
+
+std::map<std::string, int64_t> givenDims(const Options& options) {
+  std::map<std::string, int64_t> dims;
+  for (const std::string& text : options.texts("--dim")) {
+    const size_t at = text.rfind('=');
+    char* end = nullptr;
+    const int64_t value = at == std::string::npos ? 0 : std::strtoll(text.c_str() + at + 1, &end, 10);
+    if (at == std::string::npos || at == 0 || end == text.c_str() + at + 1 || *end || value < 0) {
+      userError("--dim: '{}' found, expected NAME=N", text);
+    }
+    dims[text.substr(0, at)] = value;
+  }
+  return dims;
+}
+
+PassOptions passOptions(const Options& options) {
+  PassOptions passes;
+  passes.numerics = numericsOf(options.text("--numerics"));
+  passes.disabled = options.texts("--disable");
+  passes.stopAfter = options.text("--stop-after");
+  passes.bisect = static_cast<int>(options.integer("--bisect"));
+  const std::vector<std::string> printAfter = options.texts("--print-after");
+  const std::string dump = options.text("--dump");
+  const bool time = options.given("--time-passes");
+  if (!dump.empty()) fs::create_directories(dump);
+  passes.observe = [=, number = 0](std::string_view pass, const Graph& after, bool changed, double seconds) mutable {
+    const bool print = std::any_of(printAfter.begin(), printAfter.end(), [&](const std::string& p) { return p == "all" || p == pass; });
+    if (print) std::fprintf(stderr, "# after %s\n%s\n", std::string(pass).c_str(), toText(after).c_str());
+    if (time) std::fprintf(stderr, "%8.3f ms  %s%s\n", seconds * 1e3, std::string(pass).c_str(), changed ? "" : " (no change)");
+    if (!dump.empty()) writeText(fmt::format("{}/{:02}_{}.tk", dump, number++, pass), toText(after));
+  };
+  return passes;
+}
+
+int threadsOf(const Options& options) {
+  const int64_t threads = options.integer("--threads");
+  if (threads < 0 || threads > 1024) userError("--threads: {} found, expected 1 to 1024, or 0 for all cores", threads);
+  return threads ? static_cast<int>(threads) : hardwareThreads();
+}
+
+CompileOptions compileOptions(const Options& options, Progress& progress) {
+  CompileOptions compile;
+  const std::string target = options.text("--target");
+  compile.interpret = target == "interpret";
+  compile.target = target == "host" || compile.interpret ? hostTarget() : findTarget(target);
+  compile.fusion.unfused = options.given("--unfused");
+  compile.fusion.numerics = numericsOf(options.text("--numerics"));
+  compile.passes = passOptions(options);
+  compile.threads = threadsOf(options);
+  if (!options.given("--no-cache")) compile.cacheFolder = options.given("--cache-dir") ? options.text("--cache-dir") : defaultCacheFolder();
+  compile.progress = [&progress](std::string_view stage, size_t done, size_t total) { progress.show(stage, done, total); };
+  return compile;
+}
+
+std::vector<Array> readArrays(const std::string& folder, const std::string& stem, size_t count) {
+  if (!fs::is_directory(folder)) userError("{}: expected a folder with {}_<i>.pb or .npy", folder, stem);
+  std::vector<Array> arrays;
+  for (size_t i = 0; i < count; ++i) {
+    const std::string path = fmt::format("{}/{}_{}", folder, stem, i);
+    const std::string npy = path + ".npy", pb = path + ".pb";
+    if (!fs::exists(npy) && !fs::exists(pb)) userError("{}: no such file, nor .npy; expected {} of them", pb, count);
+    arrays.push_back(readArray(fs::exists(npy) ? npy : pb));
+  }
+  return arrays;
+}
+
+Prepared prepareModel(const Options& options, Progress& progress) {
+  Prepared p;
+  p.options = compileOptions(options, progress);
+  p.model = loadModel(options);
+  const std::map<std::string, int64_t> given = givenDims(options);
+  if (options.given("--inputs")) p.inputs = readArrays(options.text("--inputs"), "input", p.model.inputs().size());
+  else p.inputs = randomInputs(p.model, given, static_cast<uint64_t>(options.given("--seed") ? options.integer("--seed") : 1));
+  p.graph = prepareGraph(p.model, dimsOf(p.model, p.inputs, given), p.options.passes);
+  return p;
+}
+
+std::vector<Array> newOutputs(const Program& program) {
+  std::vector<Array> outputs;
+  for (const TensorType& type : program.outputs) outputs.emplace_back(type.dtype, type.extents());
+  return outputs;
+}
+
+std::vector<const void*> pointersTo(const std::vector<Array>& arrays) {
+  std::vector<const void*> pointers;
+  for (const Array& array : arrays) pointers.push_back(array.data());
+  return pointers;
+}
+
+std::vector<void*> writablePointersTo(const std::vector<Array>& arrays) {
+  std::vector<void*> pointers;
+  for (const Array& array : arrays) pointers.push_back(array.data());
+  return pointers;
+}
+
+}  // namespace tektite::cli

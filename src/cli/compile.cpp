@@ -1,0 +1,95 @@
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "backends/cpu/compiler.h"
+#include "cli/cli.h"
+#include "runtime/report.h"
+#include "support/check.h"
+
+namespace tektite::cli {
+namespace {
+
+/// A folder of files in the order in which they were made: 00_model.tk, 01_fold-constants.tk, ...
+class Folder {
+ public:
+  explicit Folder(std::string path) : path_(std::move(path)) {
+    std::error_code error;
+    std::filesystem::create_directories(path_, error);
+    if (error) userError("{}: cannot be made: {}", path_, error.message());
+  }
+  void write(const std::string& name, const std::string& text) {
+    const std::string path = fmt::format("{}/{:02}_{}", path_, number_++, name);
+    std::ofstream file(path);
+    file << text;
+    if (!text.empty() && text.back() != '\n') file << '\n';
+    file.close();
+    if (!file) userError("{}: cannot be written: {}", path, std::strerror(errno));
+  }
+  int written() const { return number_; }
+
+ private:
+  std::string path_;
+  int number_ = 0;
+};
+
+std::string kernelFile(const KernelInfo& kernel) {
+  std::string text = fmt::format("# {}\n#\n# plan\n{}\n# schedule\n{}\n", kernel.name, kernel.plan, kernel.schedule);
+  return text + "\n# kernel\n" + kernel.text;
+}
+
+}  // namespace
+
+int compileTo(const Options& options) {
+  if (!options.given("-o")) userError("compile: no folder found, expected -o DIR");
+  Progress progress;
+  Folder folder(options.text("-o"));
+  Prepared p;
+  p.options = compileOptions(options, progress);
+  p.model = loadModel(options);
+  folder.write("model.tk", toText(p.model));
+  const auto observe = p.options.passes.observe;
+  p.options.passes.observe = [&](std::string_view pass, const Graph& after, bool changed, double seconds) {
+    observe(pass, after, changed, seconds);
+    if (changed) folder.write(fmt::format("after_{}.tk", pass), toText(after));
+  };
+  p.graph = prepareGraph(p.model, givenDims(options), p.options.passes);
+  const std::shared_ptr<const Program> program = compile(p.graph, p.options);
+  folder.write("groups.tk", toText(program->graph));
+  CompileOptions apart = p.options;
+  apart.fusion.unfused = apart.interpret = true;
+  const Report report = makeReport(*program, compile(p.graph, apart).get());
+  folder.write("report.txt", toText(report, true));
+  folder.write("report.json", toJson(report));
+  size_t done = 0;
+  for (const KernelInfo& kernel : program->kernels) {
+    progress.show("writing", ++done, program->kernels.size());
+    folder.write(kernel.name + ".tk", kernelFile(kernel));
+    if (kernel.sameAs >= 0 || kernel.artifact.text.empty()) continue;
+    folder.write(kernel.name + ".ll", kernel.artifact.text);
+    folder.write(kernel.name + ".s", compileAssembly(kernel.artifact.text, p.options.target));
+  }
+  if (options.given("--json")) fmt::print("{}\n", toJson(report));
+  else fmt::print("{} kernels, {} files in {}\n", program->kernels.size(), folder.written(), options.text("-o"));
+  return kSame;
+}
+
+int opt(const Options& options) {
+  Progress progress;
+  PassOptions passes = passOptions(options);
+  passes.passes = options.texts("--passes");
+  const bool fuses = !passes.passes.empty() && passes.passes.back() == "fuse";
+  if (fuses) passes.passes.pop_back();
+  Graph graph = loadModel(options);
+  const std::map<std::string, int64_t> dims = givenDims(options);
+  if (!dims.empty()) graph = bindDims(graph, dims);
+  if (!fuses || !passes.passes.empty()) graph = runPasses(graph, passes);
+  if (fuses) {
+    const CompileOptions compile = compileOptions(options, progress);
+    graph = fuse(bindDims(graph, completeDims(graph, {})), compile.target, compile.fusion).graph;
+  }
+  fmt::print("{}", toText(graph));
+  return kSame;
+}
+
+}  // namespace tektite::cli

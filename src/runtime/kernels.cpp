@@ -1,0 +1,201 @@
+#include "runtime/kernels.h"
+
+#include <llvm/Config/llvm-config.h>
+
+#include <atomic>
+#include <cctype>
+#include <chrono>
+#include <mutex>
+#include <unordered_map>
+
+#include "backends/cpu/compiler.h"
+#include "emit/llvm_text.h"
+#include "runtime/cache.h"
+#include "support/check.h"
+#include "support/parallel.h"
+
+namespace tektite {
+namespace {
+
+constexpr size_t kNameLength = 40;
+
+/// The last parts of a path-like name, as an identifier: /encoder/layer.0/attn/MatMul -> layer_0_attn_matmul.
+std::string identifier(const std::string& origin) {
+  std::string name;
+  for (char c : origin) {
+    if (std::isalnum(static_cast<unsigned char>(c))) name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    else if (!name.empty() && name.back() != '_') name += '_';
+  }
+  while (!name.empty() && name.back() == '_') name.pop_back();
+  if (name.size() <= kNameLength) return name;
+  const size_t cut = name.find('_', name.size() - kNameLength);
+  return cut == std::string::npos ? name.substr(name.size() - kNameLength) : name.substr(cut + 1);
+}
+
+/// The node that a reader would name the kernel after: the first with a contraction, else the last.
+std::string mainOrigin(const Graph& body) {
+  std::string last;
+  for (const Node& node : body.nodes) {
+    if (node.origin.empty()) continue;
+    if (node.as<Contract>()) return node.origin;
+    last = node.origin;
+  }
+  return last;
+}
+
+/// Text without the lines that are comments: what decides whether two are equal.
+std::string withoutComments(const std::string& text, char sign) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const size_t first = text.find_first_not_of(' ', at);
+    if (first >= end || text[first] != sign) out.append(text, at, end - at + 1);
+    at = end + 1;
+  }
+  return out;
+}
+
+Hash hashOf(std::string_view text) { return Hasher().add(text).finish(); }
+
+FastMath fastMath(Numerics numerics) {
+  switch (numerics) {
+    case Numerics::Strict: return FastMath::None;
+    case Numerics::Ordered: return FastMath::Contract;
+    case Numerics::Fast: return FastMath::Fast;
+  }
+  return FastMath::None;
+}
+
+double secondsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+class Progress {
+ public:
+  Progress(const CompileOptions& options, std::string_view stage, size_t total) : options_(options), stage_(stage), total_(total) {}
+  void step() {
+    if (!options_.progress) return;
+    std::lock_guard lock(guard_);
+    options_.progress(stage_, ++done_, total_);
+  }
+
+ private:
+  const CompileOptions& options_;
+  std::string_view stage_;
+  size_t total_, done_ = 0;
+  std::mutex guard_;
+};
+
+/// The pairs that may come true: the input is made by another kernel. Their parameters then promise nothing of each other.
+std::vector<std::pair<std::string, std::string>> inPlacePairs(const Graph& graph, const Node& node, const GroupPlan& plan, LoweredKernel& lowered) {
+  const std::vector<Value> inputs = node.as<Group>()->body->inputs();
+  std::vector<std::pair<std::string, std::string>> pairs;
+  for (const auto& [output, input] : lowered.inPlace) {
+    const auto at = std::find(inputs.begin(), inputs.end(), plan.buffer(input).value);
+    if (at == inputs.end() || !graph.node(node.operands[at - inputs.begin()]).as<Group>()) continue;
+    pairs.emplace_back(output, input);
+    for (size_t i = 0; i < lowered.arguments.size(); ++i) {
+      if (lowered.arguments[i] == output || lowered.arguments[i] == input) lowered.module.kernels[0].params[i].buffer.alias = "inplace";
+    }
+  }
+  return pairs;
+}
+
+GroupKernel makeKernel(const Graph& graph, const Node& node, size_t number, const CompileOptions& options, KernelModule& module) {
+  const Group& group = *node.as<Group>();
+  TEKTITE_CHECK(group.plan, "group {} has no plan", number);
+  GroupKernel kernel;
+  kernel.info.nodes = originsOf(*group.body);
+  const std::string origin = identifier(mainOrigin(*group.body));
+  kernel.info.name = fmt::format("k{}{}{}", number, origin.empty() ? "" : "_", origin);
+  kernel.info.cost = group.plan->cost;
+  kernel.plan = prepare(*group.plan, options.target);
+  const Schedule schedule = chooseSchedule(kernel.plan, options.target);
+  LoweredKernel lowered = lower(kernel.plan, schedule, options.target, kernel.info.name);
+  kernel.info.plan = toText(*group.plan);
+  kernel.info.schedule = toText(kernel.plan, schedule);
+  kernel.inPlace = inPlacePairs(graph, node, kernel.plan, lowered);
+  for (const Param& param : lowered.kernel().params) kernel.aligns.push_back(std::max<int64_t>(param.buffer.align, bytes(param.buffer.type)));
+  kernel.arguments = std::move(lowered.arguments);
+  kernel.packed = std::move(lowered.packed);
+  kernel.info.text = toText(lowered.module);
+  // The symbol is the hash of what the kernel says, so that code on disk serves every model that has this kernel.
+  module = std::move(lowered.module);
+  module.kernels[0].name = "kernel";
+  module.kernels[0].name = "tk_" + hashOf(withoutComments(toText(module), '#')).hex();
+  return kernel;
+}
+
+/// The object code of a kernel, from the cache or the compiler.
+std::vector<char> codeOf(KernelInfo& info, const CompileOptions& options, const CodeCache& cache) {
+  const auto start = std::chrono::steady_clock::now();
+  const Hash key = Hasher().add(std::string_view(withoutComments(info.artifact.text, ';'))).add(std::string_view(options.target.toText()))
+                       .add(std::string_view(LLVM_VERSION_STRING)).finish();
+  std::optional<std::vector<char>> code = cache.find(key);
+  info.cached = code.has_value();
+  if (!code) {
+    code = compileObject(info.artifact.text, options.target);
+    cache.store(key, *code);
+  }
+  info.compileSeconds = secondsSince(start);
+  return std::move(*code);
+}
+
+}  // namespace
+
+std::vector<std::string> originsOf(const Graph& body) {
+  std::vector<std::string> origins;
+  for (const Node& node : body.nodes) {
+    const bool computes = !node.as<Input>() && !node.as<Const>();
+    if (computes && !node.origin.empty() && std::find(origins.begin(), origins.end(), node.origin) == origins.end()) {
+      origins.push_back(node.origin);
+    }
+  }
+  return origins;
+}
+
+std::vector<GroupKernel> makeKernels(const Graph& graph, const std::vector<int>& groups, const CompileOptions& options,
+                                     std::shared_ptr<const void>& code) {
+  const int threads = hardwareThreads();
+  std::vector<GroupKernel> kernels(groups.size());
+  std::vector<KernelModule> modules(groups.size());
+  Progress lowering(options, "lowering", groups.size());
+  parallelFor(groups.size(), threads, [&](size_t i) {
+    kernels[i] = makeKernel(graph, graph.nodes[groups[i]], i, options, modules[i]);
+    lowering.step();
+  });
+
+  std::unordered_map<std::string, size_t> first;
+  std::vector<size_t> distinct;
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    const auto [at, isNew] = first.emplace(modules[i].kernels[0].name, i);
+    if (isNew) distinct.push_back(i);
+    else kernels[i].info.sameAs = static_cast<int>(at->second);
+  }
+
+  const CodeCache cache(options.code ? options.cacheFolder : "");
+  std::vector<std::vector<char>> objects(kernels.size());
+  Progress compiling(options, "compiling", distinct.size());
+  parallelFor(distinct.size(), threads, [&](size_t i) {
+    KernelInfo& info = kernels[distinct[i]].info;
+    const KernelModule& module = modules[distinct[i]];
+    info.artifact = emitLlvm(module, module.kernels[0], options.target, fastMath(options.fusion.numerics));
+    if (options.code) objects[distinct[i]] = codeOf(info, options, cache);
+    compiling.step();
+  });
+
+  std::shared_ptr<LoadedCode> loaded = newLoadedCode();
+  for (size_t i : distinct) {
+    if (options.code) loaded->add(objects[i]);
+  }
+  for (GroupKernel& kernel : kernels) {
+    if (kernel.info.sameAs >= 0) kernel.info.artifact = kernels[kernel.info.sameAs].info.artifact;
+    if (!options.code) continue;
+    kernel.info.function = reinterpret_cast<KernelFunction>(loaded->find(kernel.info.artifact.symbol));
+    TEKTITE_CHECK(kernel.info.function, "no symbol {} in the code of {}", kernel.info.artifact.symbol, kernel.info.name);
+  }
+  code = std::move(loaded);
+  return kernels;
+}
+
+}  // namespace tektite

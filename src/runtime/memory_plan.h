@@ -1,0 +1,23 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+namespace tektite {
+
+/// A buffer that lives from step `first` to step `last` of a launch list, both included.
+struct Lifetime {
+  int64_t bytes = 0;
+  int first = 0, last = 0;
+};
+struct MemoryPlan {
+  std::vector<int64_t> offsets;  ///< in one arena, 64-byte aligned, as many as lifetimes
+  int64_t bytes = 0;             ///< of the arena
+};
+
+/// Offsets such that buffers that live at the same time don't overlap. Best fit, the largest first and the oldest first: the better
+/// of the two. Empty buffers take no place.
+MemoryPlan planMemory(const std::vector<Lifetime>&);
+/// The most bytes that are alive at once: no plan needs less.
+int64_t leastMemory(const std::vector<Lifetime>&);
+
+}  // namespace tektite

@@ -1,0 +1,95 @@
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "emit/artifact.h"
+#include "fusion/fuse.h"
+#include "runtime/array.h"
+
+namespace tektite {
+
+/// Memory that kernels read and write. Arena: from `offset` in a session's arena. Input, Output: the caller's buffer `index`.
+/// Constant: `data`, where the model has it. Packed: `data`, made at compile time. Zeroed: like Arena, zero before the first run.
+struct Slot {
+  enum Kind : uint8_t { Arena, Input, Output, Constant, Packed, Zeroed } kind = Arena;
+  int64_t bytes = 0;
+  int64_t offset = 0;
+  int index = 0;
+  const void* data = nullptr;
+  int64_t align = 1;           ///< bytes, that kernels assume
+};
+
+/// One entry of the launch list.
+struct Step {
+  enum Kind : uint8_t { Kernel, Copy, Body } kind = Kernel;  ///< Body: a group that the graph interpreter executes
+  int kernel = -1;              ///< of Program::kernels
+  std::vector<int> slots;       ///< a kernel's buffers in the order of KernelFunction; Copy: from, to; Body: operands, results
+  bool barrier = true;          ///< wait for all threads before it: it touches what a step since the last barrier wrote, or the other way
+  bool solo = false;            ///< thread 0 runs all of it
+  int group = -1;               ///< node of Program::graph; -1: a copy
+};
+
+/// What was decided and made for one group.
+struct KernelInfo {
+  std::string name;                 ///< short, readable, unique in the program: k3_conv1
+  std::vector<std::string> nodes;   ///< of the input model
+  std::string plan, schedule, text; ///< readable; empty where it wasn't made
+  Artifact artifact;
+  Cost cost;
+  int64_t packedBytes = 0;
+  int sameAs = -1;                  ///< the earlier kernel whose code it shares
+  bool cached = false;              ///< the code came from disk
+  double compileSeconds = 0;
+  KernelFunction function = nullptr;
+};
+
+/// A compiled model with static shapes. Immutable; sessions run it.
+struct Program {
+  Graph graph;                      ///< of groups
+  Ledger ledger;
+  std::vector<std::string> inputNames, outputNames;
+  std::vector<TensorType> inputs, outputs;
+  std::vector<Slot> slots;
+  std::vector<Step> steps;
+  std::vector<KernelInfo> kernels;
+  int64_t arenaBytes = 0, zeroedBytes = 0, packedBytes = 0, constantBytes = 0;
+  int64_t scratchBytes = 0;         ///< of each thread
+  double planSeconds = 0, codeSeconds = 0;
+  std::map<Value, int> slotOf;      ///< of every value of `graph` that has memory
+  std::vector<Memory> packed;
+  std::shared_ptr<const void> code; ///< loaded objects
+};
+
+class Team;
+
+/// Runs a program: arena, scratch and pointer tables. Nothing is allocated after construction. One run at a time.
+class Session {
+ public:
+  /// `team` may be null: one thread. It must outlive the session.
+  Session(std::shared_ptr<const Program> program, Team* team);
+  ~Session();
+  /// Buffers of the caller, row-major, one for each input and output. Those that aren't aligned as kernels assume (the element; 64 bytes
+  /// for large outputs) are copied. Outputs overlap nothing.
+  void run(const void* const* inputs, void* const* outputs);
+  /// The same, step by step; adds the seconds of each step to `seconds`. `after` (if any) is called after each step.
+  void runTimed(const void* const* inputs, void* const* outputs, std::vector<double>& seconds,
+                const std::function<void(int step)>& after = {});
+  void* data(int slot) const;       ///< of the run before, or in `after`
+  const Program& program() const { return *program_; }
+  /// Arena, zeroed and scratch memory, bytes.
+  int64_t bytes() const;
+
+ private:
+  struct State;
+  void bind(const void* const* inputs, void* const* outputs);
+  void execute(int step, int thread, int threads);
+  static void runThread(void* session, int thread);
+
+  std::shared_ptr<const Program> program_;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tektite

@@ -1,0 +1,193 @@
+#include "runtime/report.h"
+
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
+
+#include <set>
+
+namespace tektite {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+int64_t bytesOf(const TensorType& type) { return type.elements() * bytes(type.dtype); }
+
+/// Inputs, constants and outputs, once each.
+int64_t minimumBytes(const Program& program) {
+  int64_t total = program.constantBytes;
+  for (const TensorType& type : program.inputs) total += bytesOf(type);
+  for (const TensorType& type : program.outputs) total += bytesOf(type);
+  std::set<const void*> seen;
+  for (const Node& node : program.graph.nodes) {  // those that were packed, too
+    const Group* group = node.as<Group>();
+    for (const Node& inner : group ? group->body->nodes : std::vector<Node>{}) {
+      const Const* constant = inner.as<Const>();
+      if (constant && constant->data && seen.insert(constant->data->data).second) total += bytesOf(inner.results[0]);
+    }
+  }
+  for (const Slot& slot : program.slots) {
+    if (slot.kind == Slot::Constant && seen.count(slot.data)) total -= slot.bytes;
+  }
+  return total;
+}
+
+struct Totals {
+  int64_t launches = 0, bytes = 0;
+};
+
+Totals totalsOf(const Program& program) {
+  Totals totals;
+  for (const Step& step : program.steps) {
+    if (step.kind == Step::Copy) {
+      totals.launches += 1;
+      totals.bytes += 2 * program.slots[step.slots[1]].bytes;
+    } else {
+      const Cost& cost = program.kernels[step.kernel].cost;
+      totals.launches += std::max<int64_t>(cost.launches, 1);
+      totals.bytes += cost.bytesRead + cost.bytesWritten;
+    }
+  }
+  return totals;
+}
+
+KernelReport reportOf(const Program& program, const Step& step) {
+  KernelReport report;
+  if (step.kind == Step::Copy) {
+    report.name = "copy";
+    report.bytesRead = report.bytesWritten = program.slots[step.slots[1]].bytes;
+    return report;
+  }
+  const KernelInfo& kernel = program.kernels[step.kernel];
+  const Cost& cost = kernel.cost;
+  report.name = kernel.name;
+  report.nodes = kernel.nodes;
+  report.launches = std::max<int64_t>(cost.launches, 1);
+  report.bytesRead = cost.bytesRead;
+  report.bytesWritten = cost.bytesWritten;
+  report.scratchBytes = std::max(cost.scratchBytes, kernel.artifact.needs.scratchBytes);
+  report.flops = cost.flops;
+  report.recompute = cost.recompute;
+  return report;
+}
+
+std::string scaled(double value, std::initializer_list<std::pair<double, const char*>> units) {
+  for (const auto& [unit, name] : units) {
+    if (value >= unit) return fmt::format("{:.{}f} {}", value / unit, value < 10 * unit ? 2 : value < 100 * unit ? 1 : 0, name);
+  }
+  return fmt::format("{:g} {}", value, units.end()[-1].second);
+}
+
+/// The nodes, cut to a width: "conv1, bn1, relu1 and 4 more".
+std::string nodesText(const std::vector<std::string>& nodes, size_t width) {
+  std::string text;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const std::string more = fmt::format(" and {} more", nodes.size() - i);
+    if (i > 0 && text.size() + nodes[i].size() + 2 + more.size() > width) return text + more;
+    text += (i ? ", " : "") + nodes[i];
+  }
+  return text;
+}
+
+Json jsonOf(const Edge& edge) {
+  Json json{{"from", edge.fromName}, {"to", edge.toName}, {"verdict", name(edge.verdict)}};
+  if (edge.verdict == Verdict::Unfused) {
+    json["reason"] = name(edge.refusal.reason);
+    json["sentence"] = toText(edge.refusal);
+    json["numbers"] = {{"needed", edge.refusal.needed}, {"available", edge.refusal.available}, {"what", edge.refusal.what}};
+  } else {
+    json["reason"] = nullptr;
+    json["numbers"] = {{"bytes_saved", edge.bytesSaved}, {"launches_saved", edge.launchesSaved}};
+  }
+  return json;
+}
+
+std::string tableRow(const KernelReport& k, bool timed) {
+  const std::string time = !timed ? "" : k.seconds < 0 ? fmt::format("{:>10} ", "") : fmt::format("{:>10} ", secondsText(k.seconds));
+  return fmt::format("{:<36} {:>4} {:>9} {:>9} {:>11} {}{}\n", k.name.size() > 36 ? k.name.substr(0, 36) : k.name, k.launches,
+                     bytesText(static_cast<double>(k.bytesRead)), bytesText(static_cast<double>(k.bytesWritten)),
+                     scaled(k.flops, {{1e9, "Gflop"}, {1e6, "Mflop"}, {1e3, "kflop"}, {1, "flop"}}), time, nodesText(k.nodes, 60));
+}
+
+}  // namespace
+
+std::string bytesText(double bytes) { return scaled(bytes, {{1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}, {1, "B"}}); }
+std::string secondsText(double s) { return s <= 0 ? "0" : scaled(s * 1e9, {{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}, {1, "ns"}}); }
+
+Report makeReport(const Program& fused, const Program* unfused) {
+  Report report;
+  for (const Step& step : fused.steps) report.kernels.push_back(reportOf(fused, step));
+  const Totals totals = totalsOf(fused);
+  report.launches = totals.launches;
+  report.bytes = totals.bytes;
+  report.bytesMinimum = minimumBytes(fused);
+  report.peakBytes = fused.arenaBytes;
+  report.edges = fused.ledger.edges;
+  if (unfused) {
+    const Totals apart = totalsOf(*unfused);
+    report.launchesUnfused = apart.launches;
+    report.bytesUnfused = apart.bytes;
+    report.peakBytesUnfused = unfused->arenaBytes;
+  }
+  return report;
+}
+
+void addTimes(Report& report, const Program& program, const std::vector<double>& stepSeconds, int runs) {
+  for (size_t i = 0; i < program.steps.size(); ++i) report.kernels[i].seconds = stepSeconds[i] / runs;
+}
+
+std::string toText(const Report& report, bool edges) {
+  const bool timed = report.seconds >= 0;
+  std::string text = fmt::format("{:<36} {:>4} {:>9} {:>9} {:>11} {}{}\n", "kernel", "n", "read", "written", "work",
+                                 timed ? fmt::format("{:>10} ", "time") : "", "nodes");
+  for (const KernelReport& kernel : report.kernels) text += tableRow(kernel, timed);
+  const auto line = [&](const char* what, const std::string& fused, const std::string& unfused) {
+    text += fmt::format("{:<24} {:>12} {:>12}\n", what, fused, unfused);
+  };
+  const auto bytes = [](int64_t b) { return bytesText(static_cast<double>(b)); };
+  text += "\n";
+  line("in total", "fused", "unfused");
+  line("launches", fmt::to_string(report.launches), fmt::to_string(report.launchesUnfused));
+  line("main-memory bytes", bytes(report.bytes), bytes(report.bytesUnfused));
+  line("  (least possible)", bytes(report.bytesMinimum), "");
+  line("peak of intermediates", bytes(report.peakBytes), bytes(report.peakBytesUnfused));
+  if (timed) line("time", secondsText(report.seconds), report.secondsUnfused < 0 ? "" : secondsText(report.secondsUnfused));
+  if (edges) {
+    text += "\nedges\n";
+    for (const Edge& edge : report.edges) text += "  " + toText(edge) + "\n";
+  }
+  return text;
+}
+
+std::string toJson(const Report& report) {
+  Json json;
+  json["kernels"] = Json::array();
+  for (const KernelReport& k : report.kernels) {
+    Json kernel{{"name", k.name}, {"nodes", k.nodes}, {"launches", k.launches}, {"bytes_read", k.bytesRead}, {"bytes_written", k.bytesWritten},
+                {"flops", k.flops}, {"scratch_bytes", k.scratchBytes}, {"recompute", k.recompute}};
+    if (k.seconds >= 0) kernel["ms"] = k.seconds * 1e3;
+    json["kernels"].push_back(kernel);
+  }
+  json["launches"] = report.launches;
+  json["launches_unfused"] = report.launchesUnfused;
+  json["bytes"] = report.bytes;
+  json["bytes_unfused"] = report.bytesUnfused;
+  json["bytes_minimum"] = report.bytesMinimum;
+  json["peak_bytes"] = report.peakBytes;
+  json["peak_bytes_unfused"] = report.peakBytesUnfused;
+  json["edges"] = Json::array();
+  for (const Edge& edge : report.edges) json["edges"].push_back(jsonOf(edge));
+  return json.dump(2);
+}
+
+std::string toText(const Edge& edge) {
+  const std::string what = edge.verdict == Verdict::Unfused
+      ? fmt::format("unfused: {}", toText(edge.refusal))
+      : fmt::format("{}, {} and {} launch{} saved", name(edge.verdict), bytesText(static_cast<double>(edge.bytesSaved)), edge.launchesSaved,
+                    edge.launchesSaved == 1 ? "" : "es");
+  return fmt::format("{} -> {}: {}", edge.fromName, edge.toName, what);
+}
+
+std::string toJson(const Edge& edge) { return jsonOf(edge).dump(2); }
+
+}  // namespace tektite

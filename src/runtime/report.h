@@ -1,0 +1,40 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "runtime/program.h"
+
+namespace tektite {
+
+/// What a program does, in numbers; the same work unfused beside it.
+struct KernelReport {
+  std::string name;
+  std::vector<std::string> nodes;
+  int64_t launches = 1, bytesRead = 0, bytesWritten = 0, scratchBytes = 0;
+  double flops = 0, recompute = 1;
+  double seconds = -1;         ///< measured, of one run; negative: not measured
+};
+struct Report {
+  std::vector<KernelReport> kernels;
+  int64_t launches = 0, launchesUnfused = 0;
+  int64_t bytes = 0, bytesUnfused = 0, bytesMinimum = 0;   ///< minimum: inputs, constants and outputs once
+  int64_t peakBytes = 0, peakBytesUnfused = 0;             ///< of intermediates, as planned
+  double seconds = -1, secondsUnfused = -1;                ///< measured, of one run
+  std::vector<Edge> edges;
+};
+
+/// `unfused` may be null: its numbers are 0 then.
+Report makeReport(const Program& fused, const Program* unfused);
+/// Puts measured seconds of each step (as Session::runTimed adds up) over `runs` runs into the report.
+void addTimes(Report&, const Program&, const std::vector<double>& stepSeconds, int runs);
+
+std::string toText(const Report&, bool edges);
+std::string toJson(const Report&);  ///< the document of `explain --json`
+/// One line on one edge: "conv_1 -> relu_1: inlined, 401408 bytes and 1 launch saved".
+std::string toText(const Edge&);
+std::string toJson(const Edge&);
+
+std::string bytesText(double bytes);      ///< "1.5 MB"
+std::string secondsText(double seconds);  ///< "3.2 us"
+
+}  // namespace tektite

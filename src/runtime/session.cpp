@@ -1,0 +1,164 @@
+#include <chrono>
+#include <cstring>
+
+#include "runtime/interpret.h"
+#include "runtime/program.h"
+#include "runtime/team.h"
+#include "support/check.h"
+
+namespace tektite {
+namespace {
+
+constexpr int64_t kAlign = 64;         // bytes, of all memory here
+constexpr int64_t kScratchPad = 4096;  // between the scratch of threads: no shared line, no shared page
+
+int64_t alignedTo(int64_t bytes, int64_t align) { return (bytes + align - 1) / align * align; }
+void noBarrier(void*) {}
+bool isAligned(const void* p, int64_t align) { return reinterpret_cast<uintptr_t>(p) % static_cast<uintptr_t>(align) == 0; }
+
+}  // namespace
+
+struct Session::State {
+  Team* team = nullptr;
+  Memory arena, zeroed, scratch;
+  int64_t scratchStride = 0;
+  std::vector<void*> slots;              // where each slot lies in this run
+  std::vector<void*> pointers;           // every step's buffers, one after the other
+  std::vector<size_t> firstPointer;      // of each step
+  struct Patch {
+    size_t pointer;
+    int slot;
+  };
+  std::vector<Patch> patches;            // pointers to buffers of the caller
+  std::vector<Memory> staged;            // by slot: for buffers of the caller that aren't aligned
+  std::vector<std::pair<void*, int>> unstage;
+  bool alone = true;                     // every step is thread 0's
+};
+
+Session::Session(std::shared_ptr<const Program> program, Team* team) : program_(std::move(program)), state_(new State) {
+  State& s = *state_;
+  s.team = team;
+  const int threads = team ? team->threads() : 1;
+  s.arena = Memory(static_cast<size_t>(program_->arenaBytes));
+  s.zeroed = Memory(static_cast<size_t>(program_->zeroedBytes));
+  std::memset(s.zeroed.data(), 0, s.zeroed.size());
+  s.scratchStride = alignedTo(program_->scratchBytes, kAlign) + (program_->scratchBytes ? kScratchPad : 0);
+  s.scratch = Memory(static_cast<size_t>(s.scratchStride * threads));
+  s.slots.resize(program_->slots.size());
+  s.staged.resize(program_->slots.size());
+  for (size_t i = 0; i < program_->slots.size(); ++i) {
+    const Slot& slot = program_->slots[i];
+    switch (slot.kind) {
+      case Slot::Arena: s.slots[i] = s.arena.data() + slot.offset; break;
+      case Slot::Zeroed: s.slots[i] = s.zeroed.data() + slot.offset; break;
+      case Slot::Constant:
+      case Slot::Packed: s.slots[i] = const_cast<void*>(slot.data); break;
+      case Slot::Input:
+      case Slot::Output: break;
+    }
+  }
+  for (const Step& step : program_->steps) {
+    s.firstPointer.push_back(s.pointers.size());
+    s.alone = s.alone && step.solo;
+    for (int slot : step.slots) {
+      const Slot::Kind kind = program_->slots[slot].kind;
+      if (kind == Slot::Input || kind == Slot::Output) s.patches.push_back({s.pointers.size(), slot});
+      s.pointers.push_back(s.slots[slot]);
+    }
+  }
+}
+
+Session::~Session() = default;
+
+void* Session::data(int slot) const { return state_->slots[slot]; }
+
+int64_t Session::bytes() const {
+  return static_cast<int64_t>(state_->arena.size() + state_->zeroed.size() + state_->scratch.size());
+}
+
+/// Puts the caller's buffers into the pointer table; copies of them where they aren't aligned.
+void Session::bind(const void* const* inputs, void* const* outputs) {
+  State& s = *state_;
+  s.unstage.clear();
+  for (size_t i = 0; i < program_->slots.size(); ++i) {
+    const Slot& slot = program_->slots[i];
+    if (slot.kind != Slot::Input && slot.kind != Slot::Output) continue;
+    const bool input = slot.kind == Slot::Input;
+    void* buffer = input ? const_cast<void*>(inputs[slot.index]) : outputs[slot.index];
+    if (!isAligned(buffer, slot.align)) {
+      if (!s.staged[i].data()) s.staged[i] = Memory(static_cast<size_t>(slot.bytes));
+      if (input) std::memcpy(s.staged[i].data(), buffer, static_cast<size_t>(slot.bytes));
+      else s.unstage.emplace_back(buffer, static_cast<int>(i));
+      buffer = s.staged[i].data();
+    }
+    s.slots[i] = buffer;
+  }
+  for (const State::Patch& patch : s.patches) s.pointers[patch.pointer] = s.slots[patch.slot];
+}
+
+void Session::execute(int number, int thread, int threads) {
+  State& s = *state_;
+  const Step& step = program_->steps[number];
+  void* const* buffers = s.pointers.data() + s.firstPointer[number];
+  switch (step.kind) {
+    case Step::Kernel: {
+      const bool together = threads > 1 && !step.solo;
+      program_->kernels[step.kernel].function(buffers, nullptr, s.scratch.data() + s.scratchStride * thread, together ? thread : 0,
+                                              together ? threads : 1, together ? Team::barrierOf : noBarrier, s.team);
+      return;
+    }
+    case Step::Copy:
+      std::memcpy(buffers[1], buffers[0], static_cast<size_t>(program_->slots[step.slots[1]].bytes));
+      return;
+    case Step::Body:
+      interpretGroup(program_->graph, step.group, buffers);
+      return;
+  }
+}
+
+void Session::runThread(void* self, int thread) {
+  Session& session = *static_cast<Session*>(self);
+  const std::vector<Step>& steps = session.program_->steps;
+  Team& team = *session.state_->team;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].barrier) team.barrier();
+    if (thread == 0 || !steps[i].solo) session.execute(static_cast<int>(i), thread, team.threads());
+  }
+}
+
+void Session::run(const void* const* inputs, void* const* outputs) {
+  bind(inputs, outputs);
+  if (state_->alone || !state_->team || state_->team->threads() == 1) {
+    for (size_t i = 0; i < program_->steps.size(); ++i) execute(static_cast<int>(i), 0, 1);
+  } else {
+    state_->team->run(runThread, this);
+  }
+  for (const auto& [buffer, slot] : state_->unstage) std::memcpy(buffer, state_->slots[slot], state_->staged[slot].size());
+}
+
+void Session::runTimed(const void* const* inputs, void* const* outputs, std::vector<double>& seconds,
+                       const std::function<void(int step)>& after) {
+  bind(inputs, outputs);
+  seconds.resize(program_->steps.size());
+  struct One {
+    Session* session;
+    int step;
+  };
+  for (size_t i = 0; i < program_->steps.size(); ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    One one{this, static_cast<int>(i)};
+    if (program_->steps[i].solo || !state_->team) {
+      execute(one.step, 0, 1);
+    } else {
+      state_->team->run([](void* context, int thread) {
+        const One& one = *static_cast<One*>(context);
+        one.session->execute(one.step, thread, one.session->state_->team->threads());
+      }, &one);
+    }
+    seconds[i] += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (after) after(one.step);
+  }
+  for (const auto& [buffer, slot] : state_->unstage) std::memcpy(buffer, state_->slots[slot], state_->staged[slot].size());
+}
+
+}  // namespace tektite

@@ -1,0 +1,170 @@
+#include "runtime/verify.h"
+
+#include <cmath>
+#include <random>
+
+#include "ir/graph_eval.h"
+#include "runtime/team.h"
+#include "support/check.h"
+
+namespace tektite {
+namespace {
+
+Tensor tensorOf(DType type, const std::vector<int64_t>& shape, const void* data) { return Tensor::fromRaw(type, shape, data); }
+
+/// In double precision, as compare() wants both sides.
+Array doubles(const Tensor& tensor) {
+  if (!isFloat(tensor.dtype)) {
+    Array array(tensor.dtype, tensor.shape);
+    tensor.toRaw(array.data());
+    return array;
+  }
+  Array array(DType::F64, tensor.shape);
+  for (int64_t i = 0, n = array.elements(); i < n; ++i) storeFloat(DType::F64, array.data(), i, tensor.reals()[i]);
+  return array;
+}
+
+/// One program run step by step: every value keeps its memory, so that a group's actual inputs can be read after it ran.
+class Trace {
+ public:
+  Trace(const Graph& graph, const std::vector<Array>& inputs, CompileOptions options, bool unfused) {
+    options.fusion.unfused = unfused;
+    options.reuseMemory = false;
+    program_ = compile(graph, options);
+    for (const TensorType& type : program_->outputs) outputs_.emplace_back(type.dtype, type.extents());
+    team_.emplace(options.threads);
+    session_.emplace(program_, &*team_);
+    std::vector<const void*> in;
+    std::vector<void*> out;
+    for (const Array& array : inputs) in.push_back(array.data());
+    for (const Array& array : outputs_) out.push_back(array.data());
+    session_->run(in.data(), out.data());
+  }
+
+  const std::vector<Array>& outputs() const { return outputs_; }
+  const Program& program() const { return *program_; }
+
+  /// Every group against the interpreter, on what the group before it really made.
+  std::vector<GroupCheck> checkGroups(const VerifyOptions& options, bool whole) const {
+    std::vector<GroupCheck> checks;
+    for (const Step& step : program_->steps) {
+      if (step.group >= 0) checks.push_back(checkGroup(step, options, whole));
+    }
+    return checks;
+  }
+
+ private:
+  Tensor actual(Value v) const {
+    const TensorType& type = program_->graph.type(v);
+    if (program_->graph.node(v).as<Const>()) return Tensor::fromConst(program_->graph.node(v));
+    return tensorOf(type.dtype, type.extents(), session_->data(program_->slotOf.at(v)));
+  }
+
+  GroupCheck checkGroup(const Step& step, const VerifyOptions& options, bool whole) const {
+    const Node& node = program_->graph.nodes[step.group];
+    const Graph& body = *node.as<Group>()->body;
+    const KernelInfo& kernel = program_->kernels[step.kernel];
+    GroupCheck check{kernel.name, kernel.nodes, {}, !whole};
+    std::vector<Tensor> operands;
+    for (Value v : node.operands) operands.push_back(actual(v));
+    if (whole) {
+      const std::vector<Tensor> expected = evaluate(body, operands);
+      for (size_t r = 0; r < expected.size(); ++r) {
+        join(check.error, compare(doubles(actual({step.group, static_cast<int>(r)})), doubles(expected[r]), options.tolerance), node, r);
+      }
+      return check;
+    }
+    for (size_t r = 0; r < node.results.size(); ++r) join(check.error, sampled(step.group, static_cast<int>(r), body, operands, options), node, r);
+    return check;
+  }
+
+  static void join(Comparison& all, const Comparison& one, const Node& node, size_t result) {
+    if (!one.ok && all.ok) all.problem = node.results.size() > 1 ? fmt::format("result {}: {}", result, one.problem) : one.problem;
+    all.ok = all.ok && one.ok;
+    all.maxAbs = std::max(all.maxAbs, one.maxAbs);
+    all.maxRel = std::max(all.maxRel, one.maxRel);
+  }
+
+  /// Some elements of a result: the first, the last, and random ones. Errors are relative to the largest element of the whole.
+  Comparison sampled(int group, int result, const Graph& body, const std::vector<Tensor>& operands, const VerifyOptions& options) const {
+    const Tensor found = actual({group, result});
+    const int64_t n = found.elements();
+    if (n == 0) return {};
+    std::mt19937_64 random(options.seed);
+    std::vector<int64_t> at = {0, n - 1};
+    while (static_cast<int>(at.size()) < options.samples) at.push_back(static_cast<int64_t>(random() % static_cast<uint64_t>(n)));
+    const std::vector<double> values = evaluateAt(body, result, at, operands);
+    Array some(isFloat(found.dtype) ? DType::F64 : found.dtype, {static_cast<int64_t>(at.size()) + 1}), expected(some.type, some.shape);
+    double largest = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      if (const double x = std::fabs(found.at(i)); std::isfinite(x)) largest = std::max(largest, x);
+    }
+    const auto store = [&](const Array& array, size_t i, double value) {
+      if (isFloat(array.type)) storeFloat(array.type, array.data(), static_cast<int64_t>(i), value);
+      else storeInteger(array.type, array.data(), static_cast<int64_t>(i), static_cast<int64_t>(value));
+    };
+    for (size_t i = 0; i < at.size(); ++i) {
+      store(some, i, found.at(at[i]));
+      store(expected, i, values[i]);
+    }
+    store(some, at.size(), largest);  // sets the scale
+    store(expected, at.size(), largest);
+    Comparison c = compare(some, expected, options.tolerance);
+    if (!c.ok) {  // "[3]: ...": the third sample
+      const int64_t element = at[std::stoul(c.problem.substr(1))];
+      c.problem = fmt::format("element {} of {}{}", element, toText(body.type(body.outputs[result])), c.problem.substr(c.problem.find(']') + 1));
+    }
+    return c;
+  }
+
+  std::shared_ptr<const Program> program_;
+  std::vector<Array> outputs_;
+  std::optional<Team> team_;
+  std::optional<Session> session_;
+};
+
+std::optional<size_t> firstWrong(const std::vector<GroupCheck>& checks) {
+  for (size_t i = 0; i < checks.size(); ++i) {
+    if (!checks[i].error.ok) return i;
+  }
+  return {};
+}
+
+}  // namespace
+
+Verification verifyProgram(const Graph& graph, const std::vector<Array>& inputs, const CompileOptions& options, const VerifyOptions& how) {
+  Verification v;
+  v.scalarSteps = evalSteps(graph);
+  const bool interpreted = v.scalarSteps <= how.scalarSteps;
+  const Trace fused(graph, inputs, options, options.fusion.unfused), unfused(graph, inputs, options, true);
+  std::vector<Tensor> expected;
+  if (interpreted) {
+    std::vector<Tensor> tensors;
+    for (const Array& input : inputs) tensors.push_back(tensorOf(input.type, input.shape, input.data()));
+    expected = evaluate(graph, tensors);
+  }
+  const auto asDoubles = [](const Array& array) { return doubles(tensorOf(array.type, array.shape, array.data())); };
+  bool same = true, sameUnfused = true;
+  for (size_t i = 0; i < fused.outputs().size(); ++i) {
+    OutputCheck check{fused.program().outputNames[i], {}, {}, interpreted};
+    const Array found = asDoubles(fused.outputs()[i]), apart = asDoubles(unfused.outputs()[i]);
+    if (interpreted) {
+      const Array exact = doubles(expected[i]);
+      check.fused = compare(found, exact, how.tolerance);
+      check.unfused = compare(apart, exact, how.tolerance);
+    } else {
+      check.fused = compare(found, apart, how.tolerance);
+    }
+    same = same && check.fused.ok;
+    sameUnfused = sameUnfused && check.unfused.ok;
+    v.outputs.push_back(std::move(check));
+  }
+  v.fused = fused.checkGroups(how, interpreted && !same);
+  v.unfused = unfused.checkGroups(how, interpreted && !sameUnfused);
+  v.firstWrong = firstWrong(v.fused);
+  v.firstWrongUnfused = firstWrong(v.unfused);
+  v.ok = same && sameUnfused && !v.firstWrong && !v.firstWrongUnfused;
+  return v;
+}
+
+}  // namespace tektite

@@ -1,0 +1,175 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+#include "runtime/array.h"
+#include "runtime/cache.h"
+#include "runtime/compare.h"
+#include "runtime/memory_plan.h"
+#include "runtime/pack.h"
+#include "runtime/team.h"
+#include "support/check.h"
+
+using namespace tektite;
+
+namespace {
+
+/// A folder that goes with the test.
+struct Folder {
+  std::string path = testing::TempDir() + "tektite_" + std::to_string(getpid()) + "_" +
+                     testing::UnitTest::GetInstance()->current_test_info()->name();
+  Folder() { std::filesystem::create_directories(path); }
+  ~Folder() { std::filesystem::remove_all(path); }
+};
+
+Array floats(std::vector<int64_t> shape, const std::vector<float>& values) {
+  Array array(DType::F32, std::move(shape));
+  std::copy(values.begin(), values.end(), static_cast<float*>(array.data()));
+  return array;
+}
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+}  // namespace
+
+TEST(Team, everyThreadSeesWhatOthersWroteBeforeTheBarrier) {
+  for (int threads : {1, 2, 5}) {
+    struct Work {
+      Team team;
+      std::vector<int> counts;
+      std::atomic<int> wrong{0};
+      explicit Work(int n) : team(n), counts(static_cast<size_t>(n)) {}
+    } work(threads);
+    constexpr int kRuns = 50, kRounds = 20;
+    for (int run = 0; run < kRuns; ++run) {
+      work.team.run([](void* context, int thread) {
+        Work& w = *static_cast<Work*>(context);
+        for (int round = 0; round < kRounds; ++round) {
+          ++w.counts[static_cast<size_t>(thread)];
+          w.team.barrier();
+          for (int count : w.counts) w.wrong += count != w.counts[0];
+          w.team.barrier();
+        }
+      }, &work);
+    }
+    EXPECT_EQ(work.wrong, 0) << threads;
+    for (int count : work.counts) EXPECT_EQ(count, kRuns * kRounds);
+  }
+}
+
+TEST(MemoryPlan, buffersThatLiveTogetherDontOverlap) {
+  uint64_t seed = 1;
+  const auto random = [&](uint64_t below) { return static_cast<int64_t>((seed = seed * 6364136223846793005u + 1442695040888963407u) >> 33) % static_cast<int64_t>(below); };
+  for (int round = 0; round < 50; ++round) {
+    std::vector<Lifetime> lives;
+    for (int i = 0; i < 40; ++i) {
+      const int first = static_cast<int>(random(30));
+      lives.push_back({random(1000), first, first + static_cast<int>(random(6))});
+    }
+    const MemoryPlan plan = planMemory(lives);
+    EXPECT_GE(plan.bytes, leastMemory(lives));
+    EXPECT_LE(plan.bytes, leastMemory(lives) * 3 / 2);
+    for (size_t a = 0; a < lives.size(); ++a) {
+      EXPECT_EQ(plan.offsets[a] % 64, 0);
+      EXPECT_LE(plan.offsets[a] + lives[a].bytes, plan.bytes);
+      for (size_t b = 0; b < a; ++b) {
+        const bool together = lives[a].first <= lives[b].last && lives[b].first <= lives[a].last;
+        const bool overlap = plan.offsets[a] < plan.offsets[b] + lives[b].bytes && plan.offsets[b] < plan.offsets[a] + lives[a].bytes;
+        EXPECT_FALSE(together && overlap);
+      }
+    }
+  }
+}
+
+TEST(MemoryPlan, aChainNeedsTwoBuffers) {
+  std::vector<Lifetime> chain;
+  for (int i = 0; i < 10; ++i) chain.push_back({640, i, i + 1});
+  EXPECT_EQ(planMemory(chain).bytes, 1280);
+}
+
+TEST(CodeCache, damagedAndTruncatedFilesCountAsAbsent) {
+  const Folder folder;
+  const CodeCache cache(folder.path);
+  const Hash key{1, 2};
+  const std::vector<char> code(1000, 'x');
+  EXPECT_FALSE(cache.find(key));
+  cache.store(key, code);
+  EXPECT_EQ(cache.find(key), code);
+  const std::string file = folder.path + "/" + key.hex() + ".o";
+  std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).seekp(500) << 'y';
+  EXPECT_FALSE(cache.find(key));
+  cache.store(key, code);
+  EXPECT_TRUE(cache.find(key));
+  std::filesystem::resize_file(file, 400);
+  EXPECT_FALSE(cache.find(key));
+  std::filesystem::resize_file(file, 0);
+  EXPECT_FALSE(cache.find(key));
+}
+
+TEST(CodeCache, withoutAFolderNothingIsKept) {
+  for (const char* folder : {"", "/proc/no/such/folder"}) {
+    const CodeCache cache(folder);
+    cache.store({1, 2}, {'x'});
+    EXPECT_FALSE(cache.find({1, 2}));
+  }
+}
+
+TEST(Compare, nanEqualsNanAndInfinitiesMustAgree) {
+  const Array a = floats({4}, {kNan, kInf, -kInf, 1});
+  EXPECT_TRUE(compare(a, a, {}).ok);
+  EXPECT_FALSE(compare(a, floats({4}, {kNan, kInf, kInf, 1}), {}).ok);
+  EXPECT_FALSE(compare(a, floats({4}, {0, kInf, -kInf, 1}), {}).ok);
+  EXPECT_FALSE(compare(a, floats({4}, {kNan, 3e38f, -kInf, 1}), {}).ok);
+}
+
+TEST(Compare, eitherByElementOrByTheLargest) {
+  const Array found = floats({2}, {100, 0.01f}), expected = floats({2}, {100, 0.02f});
+  const Comparison byElement = compare(found, expected, {1e-3, 1e-7, {}});
+  EXPECT_FALSE(byElement.ok);
+  EXPECT_NEAR(byElement.maxAbs, 0.01, 1e-6);
+  EXPECT_NEAR(byElement.maxRel, 0.5, 1e-6);
+  EXPECT_EQ(byElement.problem, "[1]: 0.009999999776482582 found, expected 0.019999999552965164");
+  EXPECT_TRUE(compare(found, expected, {0, 0, 1e-3}).ok);
+  EXPECT_FALSE(compare(found, expected, {0, 0, 1e-5}).ok);
+}
+
+TEST(Compare, typesAndShapesMustMatch) {
+  EXPECT_EQ(compare(floats({2}, {1, 2}), floats({2, 1}, {1, 2}), {}).problem, "f32[2] found, expected f32[2x1]");
+  EXPECT_FALSE(compare(floats({1}, {1}), Array(DType::I32, {1}), {}).ok);
+}
+
+TEST(Array, npyFilesReadBack) {
+  const Folder folder;
+  for (DType type : {DType::Bool, DType::I8, DType::U16, DType::I64, DType::F16, DType::F32, DType::F64}) {
+    for (const std::vector<int64_t>& shape : {std::vector<int64_t>{}, {3}, {2, 3}, {0, 4}}) {
+      const Array array = randomArray(type, shape, 7, 5);
+      writeNpy(folder.path + "/a.npy", array);
+      const Array back = readArray(folder.path + "/a.npy");
+      EXPECT_EQ(back.type, type);
+      EXPECT_EQ(back.shape, shape);
+      EXPECT_EQ(std::memcmp(back.data(), array.data(), static_cast<size_t>(array.elements() * bytes(type))), 0);
+    }
+  }
+}
+
+TEST(Pack, panelsWithATail) {
+  // [5 x 3] in panels of 2 columns: element (p, k, l) is source[k, 2 p + l], 0 beyond the last column.
+  std::vector<float> source(15);
+  for (size_t i = 0; i < source.size(); ++i) source[i] = static_cast<float>(i);
+  const Expr column = var("d0") * 2 + var("d2");
+  const PackedConstant packed{"p", "w", {DType::F32, {2, 5, 2}}, {var("d1"), column}, lt(column, 3)};
+  const Memory memory = packConstant(packed, {DType::F32, {5, 3}}, source.data(), 2);
+  const float* elements = reinterpret_cast<const float*>(memory.data());
+  for (int p = 0; p < 2; ++p) {
+    for (int k = 0; k < 5; ++k) {
+      for (int l = 0; l < 2; ++l) {
+        const int at = 2 * p + l;
+        EXPECT_EQ(elements[(p * 5 + k) * 2 + l], at < 3 ? source[static_cast<size_t>(k * 3 + at)] : 0);
+      }
+    }
+  }
+}
