@@ -152,17 +152,21 @@ void hashKind(Hasher& h, const NodeKind& kind) {
              kind);
 }
 
-void hashNode(Hasher& h, const Node& n) {
+/// Operands count by their number in `numbers`; without it by their place.
+void hashNode(Hasher& h, const Node& n, const std::vector<int>* numbers) {
   hashKind(h, n.kind);
   h.add(static_cast<int>(n.operands.size())).add(static_cast<int>(n.results.size()));
-  for (Value v : n.operands) h.add(v.node).add(v.result);
+  for (Value v : n.operands) h.add(numbers ? (*numbers)[v.node] : v.node).add(v.result);
   for (const TensorType& t : n.results) hashType(h, t);
 }
 
 Hash hashGraph(const Graph& g, bool outermost) {
   Hasher h;
-  for (const Node& n : g.nodes) hashNode(h, n);
-  for (Value v : g.outputs) h.add(v.node).add(v.result);
+  const std::vector<int> numbers = valueNumbers(g);
+  std::vector<int> order(numbers.size());
+  for (size_t i = 0; i < numbers.size(); i++) order[static_cast<size_t>(numbers[i])] = static_cast<int>(i);
+  for (int i : order) hashNode(h, g.nodes[i], &numbers);
+  for (Value v : g.outputs) h.add(numbers[v.node]).add(v.result);
   if (outermost)
     for (const auto& [name, range] : g.dims) h.add(name).add(range.low).add(range.high);
   return h.finish();
@@ -182,7 +186,7 @@ std::vector<int> valueNumbers(const Graph& g) {
 Hash Graph::hash() const { return hashGraph(*this, true); }
 Hash hashOf(const Node& n) {
   Hasher h;
-  hashNode(h, n);
+  hashNode(h, n, nullptr);
   return h.finish();
 }
 

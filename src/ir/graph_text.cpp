@@ -9,6 +9,7 @@
 namespace tektite {
 namespace {
 
+constexpr size_t kColumns = 120;     // longer heads are broken between parameters
 constexpr int64_t kMostInline = 32;  // elements of constant data written out
 
 bool isName(std::string_view text) {
@@ -47,7 +48,21 @@ class Printer {
     if (withDims)
       for (const auto& [name, range] : g_.dims) list.push_back(fmt::format("dim {}: {}..{}", name, range.low, range.high));
     for (Value v : g_.inputs()) list.push_back(valueText(v) + ": " + toText(g_.type(v)) + originText(g_.node(v)));
-    return "(" + fmt::format("{}", fmt::join(list, ", ")) + ")";
+    std::string out = "(";
+    size_t column = withDims ? 7 : pad_.size();  // after "graph ("
+    for (size_t i = 0; i < list.size(); i++) {
+      const std::string text = list[i] + (i + 1 < list.size() ? "," : "");
+      if (i && withDims && column + 1 + text.size() > kColumns) {
+        out += "\n       ";
+        column = 7;
+      } else if (i) {
+        out += " ";
+        column++;
+      }
+      out += text;
+      column += text.size();
+    }
+    return out + ")";
   }
 
   std::string block() const {

@@ -93,6 +93,7 @@ class Verifier {
 
   void combine(const Combine& c) const {
     const size_t n = c.arity();
+    if (isBuiltinCombine(c.name)) require(n == 1 && c.result == builtinCombine(c.name, c.types[0]).join({var(c.left[0], c.types[0])}, {var(c.right[0], c.types[0])}), 4, "a declared combine named {}", c.name);
     require(n && c.left.size() == n && c.right.size() == n && c.result.size() == n && c.identity.size() == n, 4, "combine {} has parts of unequal number", c.name);
     std::vector<std::pair<std::string, DType>> known;
     for (size_t i = 0; i < n; i++) {

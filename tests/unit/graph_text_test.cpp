@@ -1,10 +1,12 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
-#include "ir/graph.h"
+#include "fuzz/random_graph.h"
+#include "ir/graph_eval.h"
 #include "support/check.h"
 
 namespace tektite {
@@ -122,6 +124,29 @@ TEST(GraphText, WrongGraphsInMemory) {
   g.outputs.pop_back();
   g.outputNames = {"a", "b"};
   EXPECT_EQ(refusal(g), "verifier: graph: 2 names for 1 outputs (G9)");
+}
+
+TEST(GraphText, RandomGraphsRoundTripAndSample) {
+  for (uint64_t seed = 1; seed <= 150; seed++) {
+    SCOPED_TRACE(seed);
+    const Graph g = randomGraph(seed, {.jumps = true});
+    const std::string text = toText(g);
+    const Graph again = withData(parseGraph(text, "random"), keptAside(g));
+    verify(again);
+    EXPECT_EQ(toText(again), text);
+    EXPECT_EQ(again.hash(), g.hash());
+    const std::vector<Tensor> inputs = randomInputs(g, seed, true), whole = evaluate(g, inputs);
+    for (size_t o = 0; o < whole.size(); o++) {
+      const int64_t n = whole[o].elements();
+      if (n == 0) continue;
+      const std::vector<int64_t> elements{0, n - 1, n / 2};
+      const std::vector<double> some = evaluateAt(g, static_cast<int>(o), elements, inputs);
+      for (size_t i = 0; i < elements.size(); i++) {
+        const double expected = whole[o].at(elements[i]);
+        EXPECT_TRUE(some[i] == expected || (std::isnan(some[i]) && std::isnan(expected))) << some[i] << " " << expected << "\n" << text;
+      }
+    }
+  }
 }
 
 TEST(GraphText, DimsBindInsideBodiesToo) {
