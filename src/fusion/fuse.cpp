@@ -12,7 +12,6 @@
 namespace tektite {
 namespace {
 
-constexpr double kRecomputeBudget = 1.3;
 constexpr int kCodeBudget = 400;          // nodes of one kernel: code and compile time stay linear
 constexpr double kLeastShare = 0.02;      // two long kernels are not planned together for less
 constexpr int kMostReaders = 12;          // of one value, whose pairs are tried side by side
@@ -284,6 +283,11 @@ class Fuser {
 
 }  // namespace
 
-Fused fuse(const Graph& g, const Target& target, const FusionOptions& options) { return Fuser(g, target, options).run(); }
+Fused fuse(const Graph& in, const Target& target, const FusionOptions& options) {
+  Graph g = in;
+  for (Node& n : g.nodes)  // a map of nothing to one number is a constant
+    if (const Map* m = n.as<Map>(); m && n.operands.empty() && m->body.as<Imm>()) n.kind = Const{nullptr, Expr(m->body)};
+  return Fuser(g, target, options).run();
+}
 
 }  // namespace tektite

@@ -24,7 +24,7 @@ class Search {
     for (int j = 0; j < static_cast<int>(extents_.size()) && sync_ < 0; j++)
       if (best.tiling.order.size() > 1 && std::ranges::count(best.tiling.order, j) && someInvariant(best, j)) {
         Tiled other = descend(best.tiling.tile, j);
-        if (other.cost.seconds < best.cost.seconds) best = std::move(other);
+        if (isBetter(other, best)) best = std::move(other);
       }
     return best;
   }
@@ -93,12 +93,17 @@ class Search {
           if (other[j] == n) continue;
           other[j] = n;
           Tiled t = evaluated(other, serial);
-          if (t.cost.seconds < best.cost.seconds * (1 - 1e-6)) best = std::move(t), better = true;
+          if (isBetter(t, best)) best = std::move(t), better = true;
         }
       }
       if (!better) break;
     }
     return best;
+  }
+  /// Within the budget of recomputation first, then by time.
+  static bool isBetter(const Tiled& a, const Tiled& b) {
+    const double x = std::max(a.cost.recompute, kRecomputeBudget), y = std::max(b.cost.recompute, kRecomputeBudget);
+    return x != y ? x < y : a.cost.seconds < b.cost.seconds * (1 - 1e-6);
   }
   bool someInvariant(const Tiled& t, int j) const {
     for (const auto& axes : t.regions.stages)
