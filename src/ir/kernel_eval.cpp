@@ -93,7 +93,7 @@ class Parameters {
 }  // namespace
 
 EvalCounters KernelEvaluator::run(const std::map<std::string, EvalBuffer>& buffers, const std::map<std::string, int64_t>& dims,
-                                  const EvalOptions& options) const {
+                                  const KernelEvalOptions& options) const {
   Machine machine(impl_->code, options, impl_->place);
   for (size_t k = 0; k < impl_->kernel.dims.size(); k++) {
     const Dim& d = impl_->kernel.dims[k];

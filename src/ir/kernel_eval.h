@@ -15,7 +15,7 @@ struct EvalBuffer {
   int64_t elements = -1;
 };
 
-struct EvalOptions {
+struct KernelEvalOptions {
   /// Of tiles, threads and iterations of parallel loops.
   enum Order : uint8_t { Forward, Reverse, Shuffled } order = Forward;
   uint64_t seed = 0;
@@ -43,7 +43,7 @@ class KernelEvaluator {
   KernelEvaluator(KernelEvaluator&&) noexcept;
   /// Buffers by the parameters' names, dims by theirs. Parameters of one alias class have the same memory.
   EvalCounters run(const std::map<std::string, EvalBuffer>& buffers, const std::map<std::string, int64_t>& dims,
-                   const EvalOptions& options = {}) const;
+                   const KernelEvalOptions& options = {}) const;
 
  private:
   struct Impl;

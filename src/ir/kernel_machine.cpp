@@ -4,7 +4,7 @@
 
 namespace tektite::code {
 
-Machine::Machine(const Code& c, const EvalOptions& o, std::string place)
+Machine::Machine(const Code& c, const KernelEvalOptions& o, std::string place)
     : code(c), options(o), variables(c.variables.size()), views(c.buffers.size()), place_(std::move(place)), stamps_(c.memos), memos_(c.memos),
       random_(o.seed * 2 + 1) {}
 

@@ -24,10 +24,10 @@ struct Pending {
 /// The state of a run below statements: variables, memory with its shadow, expressions, queues, and how a broken rule is told.
 class Machine {
  public:
-  Machine(const Code& code, const EvalOptions& options, std::string place);
+  Machine(const Code& code, const KernelEvalOptions& options, std::string place);
 
   const Code& code;
-  const EvalOptions& options;
+  const KernelEvalOptions& options;
   std::vector<Value> variables;
   std::vector<View> views;             // of each buffer slot
   Races races;

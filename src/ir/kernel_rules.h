@@ -7,7 +7,7 @@ namespace tektite {
 /// What is verified at a time, a kernel or an instruction's body, and what was found.
 struct Subject {
   const KernelModule& module;
-  const VerifyOptions& options;
+  const KernelVerifyOptions& options;
   std::string place;
   const std::vector<Dim>& dims;
   const std::vector<Param>& params;

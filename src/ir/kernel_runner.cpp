@@ -209,8 +209,8 @@ int64_t Runner::extentOf(const CodeStmt& s, const Lanes* lanes) {
 std::vector<int64_t> Runner::order(int64_t n) {
   std::vector<int64_t> out(std::max<int64_t>(0, n));
   for (int64_t i = 0; i < n; i++) out[i] = i;
-  if (m_.options.order == EvalOptions::Reverse) std::reverse(out.begin(), out.end());
-  if (m_.options.order == EvalOptions::Shuffled)
+  if (m_.options.order == KernelEvalOptions::Reverse) std::reverse(out.begin(), out.end());
+  if (m_.options.order == KernelEvalOptions::Shuffled)
     for (int64_t i = n; i > 1; i--) std::swap(out[i - 1], out[m_.random() % static_cast<uint64_t>(i)]);
   return out;
 }

@@ -166,7 +166,7 @@ void checkNames(const Subject& s) {
         nullptr});
 }
 
-std::vector<KernelFault> faultsOf(const KernelModule& module, const VerifyOptions& options) {
+std::vector<KernelFault> faultsOf(const KernelModule& module, const KernelVerifyOptions& options) {
   std::vector<KernelFault> faults;
   const auto check = [&](const Subject& s) {
     const size_t before = faults.size();
@@ -183,7 +183,7 @@ std::vector<KernelFault> faultsOf(const KernelModule& module, const VerifyOption
   return faults;
 }
 
-void verifyKernels(const KernelModule& module, const VerifyOptions& options) {
+void verifyKernels(const KernelModule& module, const KernelVerifyOptions& options) {
   const auto faults = faultsOf(module, options);
   if (!faults.empty()) throw faults[0];
 }

@@ -218,7 +218,7 @@ TEST_P(KernelFiles, ComputeWhatTheyShould) {
   const auto& [reference, tolerance] = references.at(file);
   const KernelModule m = parseKernels(text, file);
   for (const Dims& dims : shapesOf(text))
-    for (auto order : {EvalOptions::Forward, EvalOptions::Reverse, EvalOptions::Shuffled}) {
+    for (auto order : {KernelEvalOptions::Forward, KernelEvalOptions::Reverse, KernelEvalOptions::Shuffled}) {
       std::string what = fmt::format("order {}", int(order));
       for (const auto& [name, value] : dims) what += fmt::format(" {}={}", name, value);
       Tensors tensors = makeTensors(m.kernels[0], dims, 7);
@@ -227,7 +227,7 @@ TEST_P(KernelFiles, ComputeWhatTheyShould) {
           if (i[0] * 16 + i[2] >= dims.at("N")) storeFloat(bp->type, bp->raw.data(), bp->at(i), 0);
         });
       const Tensors inputs = tensors;
-      EvalOptions options;
+      KernelEvalOptions options;
       options.order = order;
       options.seed = 3;
       runKernel(m, tensors, dims, options);

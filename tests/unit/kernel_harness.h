@@ -79,7 +79,7 @@ inline Tensors makeTensors(const Kernel& k, const Dims& dims, uint64_t seed) {
 }
 
 /// Runs the kernel; the outputs are in `tensors` after it.
-inline EvalCounters runKernel(const KernelModule& m, Tensors& tensors, const Dims& dims, const EvalOptions& options = {}) {
+inline EvalCounters runKernel(const KernelModule& m, Tensors& tensors, const Dims& dims, const KernelEvalOptions& options = {}) {
   const Kernel& k = m.kernels[0];
   std::map<std::string, EvalBuffer> buffers;
   std::map<std::string, std::string> classes;  // alias class -> its first parameter

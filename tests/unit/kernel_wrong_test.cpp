@@ -36,15 +36,15 @@ void expectFaultInRun(const KernelModule& m, const std::string& text, int rule) 
   Dims dims;
   std::stringstream words(header(text, "test"));
   for (std::string word; words >> word;) dims[word.substr(0, word.find('='))] = std::stoll(word.substr(word.find('=') + 1));
-  for (auto order : {EvalOptions::Forward, EvalOptions::Reverse, EvalOptions::Shuffled}) {
+  for (auto order : {KernelEvalOptions::Forward, KernelEvalOptions::Reverse, KernelEvalOptions::Shuffled}) {
     Tensors tensors = makeTensors(m.kernels[0], dims, 5);
-    EvalOptions options;
+    KernelEvalOptions options;
     options.order = order;
     try {
       runKernel(m, tensors, dims, options);
       ADD_FAILURE() << header(text, "case") << ": ran, in order " << int(order);
     } catch (const KernelFault& fault) {
-      const bool tooEarly = rule == 5 && order != EvalOptions::Forward && fault.rule == 12;  // the write comes later in this order
+      const bool tooEarly = rule == 5 && order != KernelEvalOptions::Forward && fault.rule == 12;  // the write comes later in this order
       EXPECT_EQ(fault.rule, tooEarly ? 12 : rule) << header(text, "case") << ": " << fault.what();
     }
   }
@@ -57,7 +57,7 @@ TEST_P(WrongKernels, AreCaught) {
   for (const std::string& text : casesOf(readText(TEKTITE_TESTS "/kernel/wrong/" + GetParam() + ".tk"))) {
     const std::string what = header(text, "case"), target = header(text, "target");
     const KernelModule m = parseKernels(text, what);
-    VerifyOptions options;
+    KernelVerifyOptions options;
     std::optional<Target> machine;
     if (!target.empty()) options.target = &machine.emplace(findTarget(target));
     const auto faults = faultsOf(m, options);
@@ -79,7 +79,7 @@ TEST(KernelVerify, AcceptsTheFiles) {
     const std::string text = entry.is_regular_file() ? readText(entry.path()) : "", name = header(text, "target");
     if (name.empty()) continue;
     const Target target = findTarget("test:" + name);
-    VerifyOptions options;
+    KernelVerifyOptions options;
     options.target = &target;
     for (const KernelFault& f : faultsOf(parseKernels(text, entry.path().filename()), options)) ADD_FAILURE() << entry.path().filename() << ": " << f.what();
     count++;

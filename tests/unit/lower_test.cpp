@@ -72,8 +72,8 @@ void everyWay(const GroupPlan& plan, Arrays arrays, const std::function<void(con
       if (b.kind == PlanBuffer::Output) arrays[b.name].assign(elementsOf(b), NAN);
     std::map<std::string, EvalBuffer> buffers;
     for (const Param& p : k.kernel().params) buffers[p.buffer.name] = {arrays.at(p.buffer.name).data(), static_cast<int64_t>(arrays.at(p.buffer.name).size())};
-    EvalOptions options;
-    options.order = scheduled ? EvalOptions::Shuffled : EvalOptions::Forward;
+    KernelEvalOptions options;
+    options.order = scheduled ? KernelEvalOptions::Shuffled : KernelEvalOptions::Forward;
     KernelEvaluator(k.module, k.kernel()).run(buffers, {}, options);
     check(arrays, target);
   }

@@ -76,8 +76,8 @@ std::vector<TestTensor> runLowered(const GroupPlan& plan, const Graph& body, con
     Memory& m = memory.at(k.arguments[i]);
     buffers[k.kernel().params[i].buffer.name] = {m.bytes.data(), static_cast<int64_t>(m.bytes.size()) / bytes(m.type)};
   }
-  EvalOptions options;
-  options.order = scheduled ? EvalOptions::Shuffled : EvalOptions::Forward;
+  KernelEvalOptions options;
+  options.order = scheduled ? KernelEvalOptions::Shuffled : KernelEvalOptions::Forward;
   KernelEvaluator(k.module, k.kernel()).run(buffers, {}, options);
 
   std::vector<TestTensor> out;
