@@ -84,7 +84,7 @@ class Grower {
       case 10: return add(windows());
       case 11: return add(gather());
       case 12: return add(concat());
-      default: return add(random_.oneIn(2) ? update() : normalize());
+      default: return add(random_.oneIn(2) && options_.updates ? update() : normalize());
     }
   }
 

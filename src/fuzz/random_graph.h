@@ -25,6 +25,7 @@ struct RandomGraphOptions {
   int64_t mostElements = 2048;   ///< of any value
   /// Also ops whose value jumps (floor, comparisons, sign): right only where the operands are exact, so not for compiled kernels.
   bool jumps = false;
+  bool updates = true;           ///< scatters, which not every target makes a kernel of
 };
 /// A random legal graph of static shapes: maps, reductions, contractions, views, gathers, concatenations, updates, with several
 /// results. The same for a seed everywhere.
