@@ -68,8 +68,8 @@ TEST_P(KernelPasses, MakeWhatTheTextsSay) {
 
 std::map<std::string, std::vector<char>> outputs(const KernelModule& m, const Dims& dims) {
   Tensors tensors = makeTensors(m.kernels[0], dims, 11);
-  EvalOptions options;
-  options.order = EvalOptions::Shuffled;
+  KernelEvalOptions options;
+  options.order = KernelEvalOptions::Shuffled;
   options.roundEach = true;
   runKernel(m, tensors, dims, options);
   std::map<std::string, std::vector<char>> out;
