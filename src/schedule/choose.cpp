@@ -182,6 +182,14 @@ TileShape registerTile(int64_t vectorExtent, int64_t smallestVector, int64_t ali
   return best;
 }
 
+/// How many multiplications each element of an operand feeds.
+double multiplicationsOf(const Stage& stage, const std::vector<Expr>& index) {
+  double n = 1;
+  for (const StageAxis& a : stage.axes)
+    if (!a.reduce && !mentions(index, a.var)) n *= static_cast<double>(std::min(a.region.size, a.extent));
+  return n;
+}
+
 /// How often panels of this operand are used again by serial tile loops that it doesn't depend on.
 double packReuse(const TileList& list, const StageAxis& axis, const std::vector<Expr>& index) {
   double reuse = 1;
@@ -193,9 +201,6 @@ double packReuse(const TileList& list, const StageAxis& axis, const std::vector<
 StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, const Stage& stage, const Target& target) {
   const auto accesses = accessesOf(plan, stage);
   const int lanesWanted = target.lanes(elementBytes(plan, stage));
-  double work = 1;  // multiplications for one element of the vector axis and one of the reduction
-  for (const StageAxis& a : stage.axes)
-    if (!a.reduce) work *= static_cast<double>(std::min(a.region.size, a.extent));
   double depth = 1;
   for (const StageAxis& a : stage.axes)
     if (a.reduce) depth *= static_cast<double>(std::max<int64_t>(1, std::min(a.region.size, a.extent)));
@@ -225,7 +230,7 @@ StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, con
         direct = true;
       } else {  // packed by the kernel itself: one strided element for each multiplication that it feeds
         packed.push_back(a.buffer->name);
-        cost += 1.5 * static_cast<double>(n) * lanes / (work * packReuse(list, axis, a.index));
+        cost += 1.5 * lanes / (multiplicationsOf(stage, a.index) * packReuse(list, axis, a.index));
       }
     }
     for (int u = -1; u < static_cast<int>(stage.axes.size()); u++) {

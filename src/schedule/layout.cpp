@@ -1,5 +1,6 @@
 #include "schedule/layout.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "support/check.h"
@@ -14,15 +15,47 @@ std::vector<int> orderOf(const PlanBuffer& b) {
   return order;
 }
 
-/// Does every index of the load move with the store's index of the same axis, up to a shift?
-bool samePlace(const std::vector<Expr>& a, const std::vector<Expr>& b) {
-  if (a.size() != b.size()) return false;
-  for (size_t i = 0; i < a.size(); i++) {
-    Linear l = linearOf(a[i]), r = linearOf(b[i]);
-    l.constant = r.constant = 0;
-    if (!(toExpr(l) == toExpr(r))) return false;
+/// Does the load walk with the store, axis by axis, up to shifts and what the reduction walks over?
+bool samePlace(const std::vector<Expr>& loaded, const std::vector<Expr>& stored, const Stage& stage) {
+  if (loaded.size() != stored.size()) return false;
+  const auto spaceTerms = [&](const Expr& e) {
+    Linear l = linearOf(e);
+    l.constant = 0;
+    std::erase_if(l.terms, [&](const auto& term) {
+      const Var* v = term.first.template as<Var>();
+      return v && std::ranges::any_of(stage.axes, [&](const StageAxis& a) { return a.reduce && a.var == v->name; });
+    });
+    return l;
+  };
+  for (size_t i = 0; i < loaded.size(); i++) {
+    const Linear l = spaceTerms(loaded[i]), r = spaceTerms(stored[i]);
+    const bool reducedAway = l.terms.empty() && !linearOf(loaded[i]).terms.empty();
+    if (!reducedAway && !(toExpr(l) == toExpr(r))) return false;
   }
   return true;
+}
+
+/// Gives an order to the scratch buffers that this stage stores beside, or reads at the place of, a buffer that has one. Did any get one?
+bool spreadOrders(GroupPlan& plan, const Stage& stage) {
+  bool changed = false;
+  const auto named = [&](const std::string& name) { return std::ranges::find(plan.buffers, name, &PlanBuffer::name); };
+  const auto share = [&](const std::string& a, const std::string& b) {
+    for (const auto& [from, to] : {std::pair{named(a), named(b)}, std::pair{named(b), named(a)}})
+      if (!from->order.empty() && to->order.empty() && to->kind == PlanBuffer::Scratch) to->order = from->order, changed = true;
+  };
+  std::vector<Expr> loads;
+  const auto collect = [&](const Expr& e) {
+    for (Expr& l : loadsOf(e)) loads.push_back(std::move(l));
+  };
+  for (const Accumulator& a : stage.accumulators)
+    for (const Expr& e : a.values) collect(e);
+  for (const auto* stores : {&stage.inner, &stage.outer})
+    for (const StageStore& s : *stores) collect(s.value);
+  for (const auto* stores : {&stage.inner, &stage.outer})
+    for (const StageStore& s : *stores)
+      for (const Expr& e : loads)
+        if (samePlace(e.as<Load>()->index, s.index, stage)) share(e.as<Load>()->buffer, s.buffer);
+  return changed;
 }
 
 }  // namespace
@@ -67,18 +100,11 @@ std::optional<int64_t> strideAlong(const PlanBuffer& b, const std::vector<Expr>&
 }
 
 GroupPlan withScratchOrders(GroupPlan plan) {
-  for (const TileList& list : plan.lists)
-    for (const Stage& stage : list.stages)
-      for (const auto* stores : {&stage.inner, &stage.outer})
-        for (const StageStore& s : *stores)
-          for (PlanBuffer& b : plan.buffers) {
-            if (b.name != s.buffer || b.kind != PlanBuffer::Scratch || !b.order.empty()) continue;
-            for (const Expr& e : loadsOf(s.value)) {
-              const Load& l = *e.as<Load>();
-              const PlanBuffer& from = plan.buffer(l.buffer);
-              if (!from.order.empty() && samePlace(l.index, s.index)) b.order = from.order;
-            }
-          }
+  for (bool again = true; again;) {
+    again = false;
+    for (const TileList& list : plan.lists)
+      for (const Stage& stage : list.stages) again |= spreadOrders(plan, stage);
+  }
   return plan;
 }
 

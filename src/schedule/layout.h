@@ -16,8 +16,8 @@ std::optional<int64_t> strideAlong(const PlanBuffer&, const std::vector<Expr>& i
 /// Does any index mention `var`?
 bool mentions(const std::vector<Expr>& index, const std::string& var);
 
-/// Gives every scratch buffer the memory order of what is stored into it: the order of a buffer that the stored value reads at the same
-/// place (a padded copy of a channels-last tensor is channels-last), else row-major.
+/// Gives scratch buffers the memory order of the buffers that are read or stored at the same place (a padded copy of a channels-last tensor is
+/// channels-last, and so is what leads to a channels-last result), else row-major.
 GroupPlan withScratchOrders(GroupPlan);
 
 }  // namespace tektite
