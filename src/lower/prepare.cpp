@@ -234,6 +234,49 @@ void mergeAxes(GroupPlan& plan) {
   }
 }
 
+// ---- tiles of a near cache
+
+/// Walks a tile by pieces whose scratch fits half of L1, all stages on one piece before the next, where every region is exactly the tile's.
+/// Contractions are left alone: their register tiles want the rows.
+void walkByPieces(GroupPlan& plan, TileList& list, const Target& target) {
+  const Level* l1 = target.level("l1");
+  if (!l1 || list.tiles.empty() || list.sync >= 0 || list.stages.size() < 2) return;
+  const TileAxis tile = list.tiles.back();
+  const int depth = static_cast<int>(list.tiles.size());
+  const Expr start = simplify(var(tile.var) * Expr(tile.tile), {});
+  const auto tiled = [&](const Region& r) { return mentions({r.base}, tile.var); };
+  const auto exact = [&](const Region& r) { return !tiled(r) || (r.size == tile.tile && simplify(r.base, {}) == start); };
+  int64_t bytesHeld = 0;
+  for (const Stage& s : list.stages) {
+    if (s.contraction || s.depth != depth) return;
+    for (const StageAxis& a : s.axes)
+      if (!exact(a.region)) return;
+  }
+  for (const PlanBuffer& b : plan.buffers) {
+    if (b.kind != PlanBuffer::Scratch) continue;
+    if (b.depth != depth || !std::ranges::all_of(b.region, exact)) return;
+    int64_t n = bytes(b.type.dtype);
+    for (const Region& r : b.region) n *= r.size;
+    bytesHeld += n;
+  }
+  int64_t piece = tile.tile;
+  while (piece % 2 == 0 && bytesHeld * piece / tile.tile > l1->bytes / 2) piece /= 2;
+  if (piece == tile.tile) return;
+  const auto shrink = [&](Region& r) {
+    if (tiled(r)) r = {r.base + var("piece") * Expr(piece), piece};
+  };
+  list.tiles.push_back({"piece", tile.tile, piece, false});
+  for (Stage& s : list.stages) {
+    s.depth++;
+    for (StageAxis& a : s.axes) shrink(a.region);
+  }
+  for (PlanBuffer& b : plan.buffers) {
+    if (b.kind != PlanBuffer::Scratch) continue;
+    b.depth++;
+    for (Region& r : b.region) shrink(r);
+  }
+}
+
 // ---- the grid
 
 /// Keeps in the grid only the tile loops that give every core enough to do: what doesn't depend on the inner ones is then made once for all of
@@ -256,6 +299,7 @@ GroupPlan prepare(const GroupPlan& in, const Target& target) {
   GroupPlan plan = withScratchOrders(in);
   for (TileList& list : plan.lists) {
     if (list.sync >= 0) splitSync(plan, list, list.sync);
+    if (plan.lists.size() == 1) walkByPieces(plan, list, target);
     for (Stage& stage : list.stages) dropUnitAxes(stage);
     shrinkGrid(list, target);
   }

@@ -12,7 +12,8 @@ std::pair<Value, Value> exponentials(Builder& b, Value x, const std::vector<int>
 
 Value softmaxOver(Builder& b, Value x, const std::vector<int>& axes) {
   const auto [e, sum] = exponentials(b, x, axes);
-  return b.map("a / b", {e, sum});
+  if (bits(b.dtype(x)) < 32) return b.map("a / b", {e, sum});
+  return b.map("a * b", {e, b.map("1 / a", {sum})});  // one division a row
 }
 
 Value logSoftmaxOver(Builder& b, Value x, const std::vector<int>& axes) {
