@@ -11,6 +11,7 @@ namespace {
 constexpr double kPeakShare = 0.75;         // of the FMA peak that contractions reach (peers/README: 66-88 %)
 constexpr double kUnhidden = 0.4;           // share of the shorter of computing and moving that doesn't overlap
 constexpr double kSecondsPerTile = 20e-9;   // dealing a tile and entering its loops
+constexpr double kRegisterRows = 8;         // of a contraction's register tile
 constexpr double kRowCycles = 6;            // entering an innermost loop
 
 int64_t sizeOf(const Span& s, int64_t extent) { return std::clamp<int64_t>(s.size, 0, extent); }
@@ -133,7 +134,13 @@ class Evaluation {
       (t_.sync >= 0 && static_cast<int>(s) > t_.sync ? last : parallel) += stageSeconds(s);
     double tiles = 1;
     for (int i = 0; i < t_.grid; i++) tiles *= static_cast<double>(counts_[t_.order[i]]);
-    const double share = tiles / std::ceil(tiles / target_.cores);  // cores that work all the time
+    // Cores that work all the time: tiles are dealt in contiguous runs, and the last along the outermost axis may be short.
+    double share = tiles / std::ceil(tiles / target_.cores);
+    if (t_.grid > 0 && t_.sync < 0) {
+      const int j = t_.order[0];
+      const double extent = static_cast<double>(g_.stages[g_.root].extents[g_.rootAxes[j]]);
+      share = std::max(1.0, share * extent / static_cast<double>(t_.tile[j] * counts_[j]));
+    }
     const double move = moves(share);
     const double compute = parallel / share + last;
     Cost& c = out_.cost;
@@ -266,23 +273,28 @@ class Evaluation {
     const StageShape& shape = g_.stages[s];
     const StageWork& w = work_[s];
     out_.cost.flops += 2 * points;
-    double packed = 0, rows = 1;
+    double packed = 0, rows = 1, along = 0, across = 0;  // bytes of one run's operands with and without the vector axis
     for (size_t a = 0; a < shape.extents.size(); a++)
       if (!shape.reduce[a] && static_cast<int>(a) != w.vectorAxis)
         rows *= meanSize(out_.regions.stages[s][a], shape.extents[a]);
     for (const Touch& t : shape.reads) {
-      if (set_.buffers[t.buffer].kind == PlanBuffer::Constant) continue;
       bool alongVector = false;
-      double elements = runs;
+      double elements = 1;
       for (size_t d = 0; d < t.dims.size(); d++) {
         elements *= static_cast<double>(sizeOf(out_.regions.buffers[t.buffer][d], g_.buffers[t.buffer][d]));
         for (const auto& [axis, c] : t.dims[d].terms) alongVector |= axis == w.vectorAxis;
       }
-      if (alongVector) packed += elements;
+      const double size = elements * bytes(set_.buffers[t.buffer].type.dtype);
+      (alongVector ? along : across) = std::max(alongVector ? along : across, size);
+      if (alongVector && set_.buffers[t.buffer].kind != PlanBuffer::Constant) packed += elements * runs;
     }
+    // A run walks over one operand for every register tile's width of the other: the cheaper of the two orders.
+    const double columns = w.vectorAxis < 0 ? 1 : meanSize(out_.regions.stages[s][w.vectorAxis], shape.extents[w.vectorAxis]);
+    const double stream = runs * std::min(moveSeconds(across * columns / (2 * lanes), across, 1, target_),
+                                          moveSeconds(along * rows / kRegisterRows, along, 1, target_));
     const double reached = kPeakShare * vector * (rows >= 4 ? 1 : 0.4);
     const double after = std::max(w.outerSlots / target_.slotsPerCycle, (w.outerLoads + w.outerStores) / target_.loadsPerCycle);
-    return (points / lanes / target_.fmaPerCycle / reached + packed * 3 / lanes + outer * after / lanes) / target_.hertz;
+    return (points / lanes / target_.fmaPerCycle / reached + packed * 3 / lanes + outer * after / lanes) / target_.hertz + kUnhidden * stream;
   }
 
   /// Main memory and shared caches: every tensor from outside, by how often its parts are fetched.
@@ -322,7 +334,7 @@ class Evaluation {
 
 double moveSeconds(double bytes, double tensorBytes, double cores, const Target& t) {
   const Level* home = &t.levels.back();
-  for (size_t i = 1; i + 1 < t.levels.size(); i++) {
+  for (size_t i = std::min<size_t>(2, t.levels.size() - 1); i + 1 < t.levels.size(); i++) {  // L1 has forgotten it by then
     const double held = static_cast<double>(t.levels[i].bytes) * (t.levels[i].sharedBytesPerSecond > 0 ? 1 : t.cores);
     if (tensorBytes * 2 <= held) {
       home = &t.levels[i];

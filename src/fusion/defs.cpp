@@ -268,6 +268,7 @@ class DefBuilder {
   }
   bool worthStoring(const Def& d, const std::vector<Use>& uses, double full, bool epilogue) {
     if (d.access->movesData && d.operands.size() <= 1) return false;
+    if (g_.nodes[d.value.node].as<Concat>() && d.operands.size() >= 4) return true;  // else a chain of choices at every point
     if (d.access->movesData && slotsOf(d.access->values[0]) < 8) return false;
     const double elements = static_cast<double>(d.elements());
     if (uses.size() >= 2 && epilogue) return true;

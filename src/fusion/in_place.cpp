@@ -35,16 +35,22 @@ void findInPlace(StageSet& set) {
         if (e.as<Load>()->buffer == buffer) return true;
     return false;
   };
+  const auto written = [&](const std::string& buffer) {
+    long n = 0;
+    for (const Stage& s : set.stages)
+      for (const auto* stores : {&s.inner, &s.outer}) n += std::ranges::count(*stores, buffer, &StageStore::buffer);
+    return n;
+  };
   std::vector<bool> taken(set.buffers.size());
   for (size_t s = 0; s < set.stages.size(); s++)
     for (const auto* stores : {&set.stages[s].inner, &set.stages[s].outer})
       for (const StageStore& store : *stores) {
         const auto to = std::ranges::find(set.buffers, store.buffer, &PlanBuffer::name);
-        if (to->kind != PlanBuffer::Scratch) continue;
+        if (written(store.buffer) > 1 || to->kind != PlanBuffer::Scratch) continue;
         for (size_t b = 0; b < set.buffers.size(); b++) {
           const PlanBuffer& from = set.buffers[b];
           if (from.kind != PlanBuffer::Scratch || taken[b] || !(from.type == to->type) || from.name == to->name) continue;
-          if (readLater(s, from.name) || !readsOnlyThere(set.stages[s], store, from.name)) continue;
+          if (written(from.name) > 1 || readLater(s, from.name) || !readsOnlyThere(set.stages[s], store, from.name)) continue;
           set.inPlace[static_cast<size_t>(to - set.buffers.begin())] = static_cast<int>(b);
           taken[b] = true;
           break;

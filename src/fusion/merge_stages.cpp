@@ -95,7 +95,7 @@ class Merger {
     reads_.resize(s_.size());
     for (size_t i = 0; i < s_.size(); i++) {
       reads_[i] = loadsOf(s_[i]);
-      for (const StageStore* store : storesOf(s_[i])) writer_[store->buffer] = i;
+      for (const StageStore* store : storesOf(s_[i])) writers_[store->buffer].insert(i);
     }
     order_.assign(s_.size(), std::vector<bool>(s_.size()));
     for (size_t i = 0; i < s_.size(); i++)
@@ -123,7 +123,7 @@ class Merger {
   const std::set<std::string>& kept_;
   std::vector<bool> alive_;
   std::vector<std::vector<Expr>> reads_;
-  std::map<std::string, size_t> writer_;
+  std::map<std::string, std::set<size_t>> writers_;  // several: each stores a part
   std::vector<std::vector<bool>> order_;  // [i][d]: i needs d, directly or not
 
   static std::vector<const StageStore*> storesOf(const Stage& s) {
@@ -136,7 +136,8 @@ class Merger {
   std::set<size_t> dependencies(size_t i) const {
     std::set<size_t> out;
     for (const Expr& e : reads_[i])
-      if (const auto it = writer_.find(e.as<Load>()->buffer); it != writer_.end() && it->second != i) out.insert(it->second);
+      if (const auto it = writers_.find(e.as<Load>()->buffer); it != writers_.end()) out.insert(it->second.begin(), it->second.end());
+    out.erase(i);
     return out;
   }
   /// A product of different loads of which one is used at several points of the space: to be left a nest of its own.
@@ -166,8 +167,9 @@ class Merger {
     };
     for (const Expr& e : reads_[i]) {
       const Load* l = e.as<Load>();
-      const auto w = writer_.find(l->buffer);
-      if (w == writer_.end() || w->second != host) continue;
+      const auto w = writers_.find(l->buffer);
+      if (w == writers_.end() || !w->second.count(host)) continue;
+      if (w->second.size() > 1) return false;
       const StageStore* store = outerStore(l->buffer);
       if (!store) return false;
       const auto now = bindAxes(store->index, s_[host], l->index, s_[i]);
@@ -203,8 +205,9 @@ class Merger {
     std::optional<Binding> binding;
     for (const Expr& e : reads_[host]) {
       const Load* l = e.as<Load>();
-      const auto w = writer_.find(l->buffer);
-      if (w == writer_.end() || w->second != i) continue;
+      const auto w = writers_.find(l->buffer);
+      if (w == writers_.end() || !w->second.count(i)) continue;
+      if (w->second.size() > 1) return false;
       const auto store = std::ranges::find(s_[i].inner, l->buffer, &StageStore::buffer);
       const auto now = bindAxes(l->index, s_[host], store->index, s_[i]);
       if (!now) return false;
@@ -278,7 +281,10 @@ class Merger {
     s_[host] = std::move(merged);
     alive_[guest] = false;
     reads_[host] = loadsOf(s_[host]);
-    for (const StageStore* store : storesOf(s_[host])) writer_[store->buffer] = host;
+    for (const StageStore* store : storesOf(s_[host])) {
+      writers_[store->buffer].erase(guest);
+      writers_[store->buffer].insert(host);
+    }
     for (size_t k = 0; k < s_.size(); k++)
       if (order_[guest][k]) order_[host][k] = true;
     order_[host][guest] = order_[host][host] = false;

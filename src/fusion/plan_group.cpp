@@ -55,12 +55,18 @@ class Assembly {
     if (j < 0 || !vars_.count(j)) return std::ranges::all_of(span.coefficients, [](int64_t c) { return c == 0; });
     return span.base == 0 && span.size == tiled_.tiling.tile[j] && span.coefficients[j] == span.size;
   }
-  int depthOf(int writer) const { return writer < 0 ? 0 : tiled_.depth[writer]; }
+  /// The stages that store into a buffer: one, or one for each part.
+  std::vector<int> writersOf(size_t buffer) const {
+    std::vector<int> out;
+    for (size_t s = 0; s < g_.stages.size(); s++)
+      if (std::ranges::any_of(g_.stages[s].writes, [&](const Touch& t) { return t.buffer == static_cast<int>(buffer); }))
+        out.push_back(static_cast<int>(s));
+    return out;
+  }
 
   void buffers() {
     for (size_t b = 0; b < set_.buffers.size(); b++) {
       PlanBuffer buffer = set_.buffers[b];
-      const int writer = g_.writer[b];
       if (tiled_.sharing[b] >= 0) {
         renamed_[buffer.name] = set_.buffers[tiled_.sharing[b]].name;
         continue;
@@ -68,19 +74,18 @@ class Assembly {
       bool readBack = false, again = false;  // read by another stage, written by another stage
       if (buffer.kind == PlanBuffer::Output)
         for (size_t s = 0; s < g_.stages.size(); s++)
-          for (const Touch& t : g_.stages[s].reads) readBack |= t.buffer == static_cast<int>(b) && static_cast<int>(s) != writer;
-      if (buffer.kind == PlanBuffer::Output)
-        for (int s = 0; s < writer; s++)
-          for (const Touch& t : g_.stages[s].writes) again |= t.buffer == static_cast<int>(b);
+          for (const Touch& t : g_.stages[s].reads) readBack |= t.buffer == static_cast<int>(b) && !std::ranges::count(writersOf(b), static_cast<int>(s));
+      again = buffer.kind == PlanBuffer::Output && writersOf(b).size() > 1 && set_.scatters;
       const auto place = [&](PlanBuffer& scratch, const std::string& space) {
         scratch.space = space;
-        scratch.depth = depthOf(writer);
+        for (int w : writersOf(b)) scratch.depth = w == writersOf(b)[0] ? tiled_.depth[w] : std::min(scratch.depth, tiled_.depth[w]);
         for (const Span& span : tiled_.regions.buffers[b]) scratch.region.push_back(region(span));
       };
       if (buffer.kind == PlanBuffer::Scratch) place(buffer, tiled_.space[b]);
       if (readBack) {
         bool own = true;
-        for (size_t a = 0; a < g_.stages[writer].extents.size(); a++) own &= isOwn(static_cast<size_t>(writer), a);
+        for (int w : writersOf(b))
+          for (size_t a = 0; a < g_.stages[w].extents.size(); a++) own &= isOwn(static_cast<size_t>(w), a);
         buffer.feedsMoreStages = own;
         if (!own) {
           PlanBuffer halo = buffer;
@@ -193,7 +198,7 @@ std::vector<StageSet> componentsOf(const StageSet& set) {
   std::map<int, size_t> number;
   for (size_t s = 0; s < set.stages.size(); s++) {
     const auto [it, isNew] = number.emplace(part[s], out.size());
-    if (isNew) out.emplace_back();
+    if (isNew) out.emplace_back().scatters = set.scatters;
     out[it->second].stages.push_back(set.stages[s]);
   }
   for (StageSet& one : out) {

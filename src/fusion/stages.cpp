@@ -61,7 +61,10 @@ class StageFormer {
     std::vector<Stage> stages;
     for (int d = 0; d < static_cast<int>(defs_.list.size()); d++) {
       const Def& def = defs_.list[d];
-      if (def.kind == Def::Point && def.stored) stages.push_back(point(d));
+      if (def.kind == Def::Point && def.stored && isConcat(def))
+        for (Stage& s : pieces(d)) stages.push_back(std::move(s));
+      else if (def.kind == Def::Point && def.stored)
+        stages.push_back(point(d));
       if (def.scatter) stages.push_back(scatter(d));
       if (def.kind == Def::Reduced && def.reduction == d) stages.push_back(reduction(d));
     }
@@ -71,7 +74,7 @@ class StageFormer {
     std::set<std::string> kept;
     for (size_t i = 0; i < defs_.ofOutput.size(); i++) kept.insert(outputName(i));
     const bool scatters = std::ranges::any_of(defs_.list, [](const Def& d) { return d.scatter; });
-    StageSet out{scatters ? std::move(stages) : mergeStages(std::move(stages), kept), {}, {}};
+    StageSet out{scatters ? std::move(stages) : mergeStages(std::move(stages), kept), {}, {}, scatters};
     for (Stage& s : out.stages) finish(s);
     collectBuffers(out);
     return out;
@@ -119,6 +122,29 @@ class StageFormer {
     if (def.access->movesData) value = simplify(value, expand_.ranges);
     s.inner.push_back({def.name, index, value, "", {}});
     return s;
+  }
+  bool isConcat(const Def& d) const {
+    const Node& n = g_.nodes[d.value.node];
+    return n.as<Concat>() && n.operands.size() == d.operands.size();
+  }
+  /// A concatenation by its parts, each a nest that stores at an offset.
+  std::vector<Stage> pieces(int d) {
+    const Def& def = defs_.list[d];
+    const size_t axis = static_cast<size_t>(g_.nodes[def.value.node].as<Concat>()->axis);
+    std::vector<Stage> out;
+    int64_t offset = 0;
+    for (int operand : def.operands) {
+      const std::vector<int64_t>& extents = defs_.list[operand].extents;
+      Stage s;
+      s.comment = commentOf(def);
+      std::vector<Expr> index = newAxes(s, extents, false);
+      const Expr value = expand_.read(operand, index);
+      index[axis] = index[axis] + Expr(offset);
+      offset += extents[axis];
+      s.inner.push_back({def.name, index, value, "", {}});
+      if (extents[axis] > 0) out.push_back(std::move(s));
+    }
+    return out;
   }
   /// Stores the values of a scatter, those in range, in row-major order.
   Stage scatter(int d) {
