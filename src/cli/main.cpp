@@ -66,6 +66,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   std::map<std::string_view, std::map<std::string, Bound>> bound;
   for (const CommandInfo& command : allCommands()) declare(app, command, bound[command.name]);
+  const std::string first = argc > 1 ? argv[1] : "";
+  if (!first.empty() && first[0] != '-' && !functions().count(first)) return fail(fmt::format("'{}' found, expected a command (see `tektite help`)", first));
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {

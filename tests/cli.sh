@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# The command line from outside: cli.sh TEKTITE. Each line of tests/errors/cli.txt that begins with `$` is a use (`tektite` and a
+# folder of scratch files are put in), the next one its exit code and its one line of message.
+set -uo pipefail
+tektite=$(realpath "$1")
+tests=$(cd "$(dirname "$0")" && pwd)
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+export TEKTITE_CACHE=$folder/cache
+cd "$folder"
+failures=0
+
+fail() { printf '%s\n' "$*" >&2; failures=$((failures + 1)); }
+
+cat >good.tk <<'G'
+graph (x: f32[4x8], b: f32[1x8]) {
+  %2 = map (x, b) { $0 + $1 } : f32[4x8]
+  %3 = map (%2) { max($0, 0) } : f32[4x8]
+  %4 = reduce sum %3 axes=[1] : f32[4x1]
+  return %3, %4
+}
+G
+cat >dims.tk <<'G'
+graph (dim n: 0..64, x: f32[n x 8]) {
+  %1 = map (x) { exp($0) } : f32[n x 8]
+  return %1
+}
+G
+printf 'graph (x: f32[4x8]) {\n  return y\n}\n' >bad.tk
+printf 'not a model' >bad.onnx
+mkdir empty
+
+# ---- messages
+while IFS= read -r line; do
+  case $line in
+    '$ '*) use=${line#\$ } ;;
+    [0-9]*)
+      found=$(eval "${use/#tektite/\"$tektite\"}" 2>&1 >/dev/null); code=$?
+      [ "$code: $found" = "$line" ] || fail "$use"$'\n'"  found    $code: $found"$'\n'"  expected $line" ;;
+  esac
+done <"$tests/errors/cli.txt"
+
+# ---- uses: NAME EXPECTED-CODE COMMAND...
+expect() {
+  local code=$1
+  shift
+  "$@" >out 2>err
+  local found=$?
+  [ $found = "$code" ] || fail "$*"$'\n'"  exit code $found, expected $code: $(cat err)"
+}
+json() { python3 -c "import json, sys; d = json.load(open('out')); assert $1, sys.argv; " || fail "json: $1 does not hold of $(head -c 600 out)"; }
+
+expect 0 "$tektite" help
+expect 0 "$tektite" machine --json; json "d['levels'][-1]['name'] == 'main'"
+expect 0 "$tektite" ops --json; json "len(d) > 40"
+expect 0 "$tektite" ops --markdown
+expect 0 "$tektite" run good.tk -o outputs --json; json "d['ok'] and d['outputs'][0]['shape'] == [4, 8]"
+expect 0 "$tektite" run good.tk --expect outputs --json; json "d['ok'] and d['outputs'][0]['max_abs_err'] == 0"
+expect 0 "$tektite" run good.tk --expect outputs --target interpret --unfused
+expect 1 "$tektite" run good.tk --seed 2 --expect outputs --json; json "not d['ok']"
+mkdir swapped && cp outputs/output_0.npy swapped/output_1.npy && cp outputs/output_1.npy swapped/output_0.npy
+expect 1 "$tektite" run good.tk --expect swapped
+expect 0 "$tektite" run good.tk --threads 1 --no-cache
+expect 0 "$tektite" run dims.tk --dim n=3 --json; json "d['outputs'][0]['shape'] == [3, 8]"
+expect 0 "$tektite" run dims.tk --json; json "d['outputs'][0]['shape'] == [1, 8]"
+expect 0 "$tektite" run dims.tk --dim n=0 --json; json "d['outputs'][0]['shape'] == [0, 8]"
+expect 0 "$tektite" explain good.tk --json
+json "d['launches'] == 1 and d['launches_unfused'] >= 1 and d['bytes'] >= d['bytes_minimum'] and d['peak_bytes'] == 0 and d['kernels'][0]['flops'] >= 0"
+expect 0 "$tektite" explain good.tk --edges
+expect 0 "$tektite" verify good.tk --json; json "d['ok'] and d['first_wrong'] is None"
+expect 0 "$tektite" opt good.tk --passes dce
+expect 0 "$tektite" opt good.tk --passes fuse
+expect 0 "$tektite" compile good.tk -o made
+[ -n "$(ls made/*.ll 2>/dev/null)" ] && [ -n "$(ls made/*report.json)" ] || fail "compile: wrote $(ls made)"
+expect 0 "$tektite" bench good.tk --time 0.05 --vs unfused --json; json "d['median_ms'] > 0 and d['ratio_low'] <= d['ratio'] <= d['ratio_high'] and d['peak_rss_bytes'] > 0"
+expect 0 "$tektite" run --builtin transformer-block --json; json "d['outputs'][0]['shape'] == [128, 256]"
+
+# ---- the worker protocol
+printf '{"cmd": "run", "n": 3}\n{"cmd": "save", "dir": "outputs"}\n{"cmd": "rss"}\n{"cmd": "jump"}\n' | "$tektite" bench good.tk --worker --threads 1 >out 2>err || fail "worker: $(cat err)"
+python3 - <<'P' || fail "worker: $(cat out)"
+import json
+first, run, save, rss, wrong = map(json.loads, open("out"))
+assert first["ok"] and {"compile_s", "once_s", "version", "base_rss_mb"} <= first.keys()
+assert len(run["ns"]) == 3 and save["ok"] and rss["rss_mb"] > 0 and not wrong["ok"]
+P
+
+[ $failures = 0 ] || { echo "$failures failures" >&2; exit 1; }
