@@ -84,8 +84,13 @@ class Assembly {
       if (buffer.kind == PlanBuffer::Scratch) place(buffer, tiled_.space[b]);
       if (readBack) {
         bool own = true;
-        for (int w : writersOf(b))
-          for (size_t a = 0; a < g_.stages[w].extents.size(); a++) own &= isOwn(static_cast<size_t>(w), a);
+        for (int w : writersOf(b)) {
+          const auto at = static_cast<size_t>(w);
+          for (size_t a = 0; a < g_.stages[at].extents.size(); a++) own &= isOwn(at, a);
+          for (bool inner : {true, false})  // what only one of the tiles stores, the others can't read
+            for (const StageStore& store : inner ? set_.stages[at].inner : set_.stages[at].outer)
+              own &= store.buffer != buffer.name || !guardOf(at, store, inner);
+        }
         buffer.feedsMoreStages = own;
         if (!own) {
           PlanBuffer halo = buffer;
