@@ -101,7 +101,9 @@ FITS = {
     "atan: (atan(r) - r) / r^3": lambda: fit(lambda x: (mp.atan(x) - x) / x**3, small, 1, 9, relative(mp.atan, 3), even=True),
     "sinh: (sinh(r) - r) / r^3": lambda: fit(lambda x: (mp.sinh(x) - x) / x**3, small, "0.3468", 2, relative(mp.sinh, 3), even=True),
     "cosh: (cosh(r) - 1) / r^2": lambda: fit(lambda x: (mp.cosh(x) - 1) / x**2, "1e-3", "0.3468", 3, relative(mp.cosh, 2), even=True),
-    "asinh: (asinh(r) - r) / r^3": lambda: fit(lambda x: (mp.asinh(x) - x) / x**3, small, 1, 8, relative(mp.asinh, 3), even=True),
+    "asinh: (asinh(r) - r) / r^3": lambda: fit(lambda x: (mp.asinh(x) - x) / x**3, small, "1.1755", 9, relative(mp.asinh, 3), even=True),
+    "acosh: (acosh(1 + t) / sqrt(2t) - 1) / t": lambda: fit(lambda x: (mp.acosh(1 + x) / mp.sqrt(2 * x) - 1) / x, small, "0.5", 5, lambda x: x * mp.sqrt(2 * x) / mp.acosh(1 + x)),
+    "atanh: (atanh(r) - r) / r^3": lambda: fit(lambda x: (mp.atanh(x) - x) / x**3, small, "0.5", 6, relative(mp.atanh, 3), even=True),
     "pow: log2(1 + f) / f": lambda: fit(lambda x: mp.log1p(x) / x / ln2, "-0.2929", "0.4143", 13, lambda x: abs(x / mp.log1p(x)), single=False),
     "pow: 2^r": lambda: fit(lambda x: mp.mpf(2)**x, -1, 1, 8, lambda x: mp.mpf(2)**-x, (1,)),
 }

@@ -3,14 +3,15 @@
 namespace tektite {
 namespace {
 
-// Beyond 1/2: asin(a) = pi/2 - 2 asin(sqrt((1 - a) / 2)). pi/2 is added in two words.
+// Beyond 1/2: asin(a) = pi/2 - 2 asin(sqrt((1 - a) / 2)). pi/2 is added in two parts, the first so
+// that the sum stays below 1 as long as the result does.
 const MathDef asin{Op::Asin, R"(
   a = abs(x)
   small: bool = a < 0.5
   z = select(small, a * a, fma(a, -0.5, 0.5))
   s = select(small, a, sqrt(z))
   p = horner(z, 0.16666755, 0.07495186, 0.045485124, 0.024103362, 0.042301267)
-  v = select(small, fma(s * z, p, s), fma(s, -2, 1.5707964) + fma(s * z * p, -2, -4.371139e-08))
+  v = select(small, fma(s * z, p, s), fma(s, -2, 1.5) + fma(s * z * p, -2, 0.070796326))
   frombits(bits(v) | bits(x) & -2147483648)
 )"};
 

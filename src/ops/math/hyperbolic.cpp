@@ -39,27 +39,35 @@ const MathDef cosh{Op::Cosh, R"(
   v + v
 )"};
 
-// A polynomial below 1; log(2a) where a^2 + 1 rounds to a^2.
+// A polynomial below sinh(1); log(2a) where a^2 + 1 rounds to a^2.
 const MathDef asinh{Op::Asinh, R"(
   a = abs(x)
   w = a * a
-  p = horner(w, -0.1666663, 0.07498716, -0.04448788, 0.029456288, -0.019182067, 0.010430844, -0.0038384395, 0.0006739853)
+  p = horner(w, -0.1666662, 0.074985124, -0.044479184, 0.029477159, -0.019423151, 0.0111217555, -0.004772689, 0.0012913449,
+             -0.00016057598)
   big: bool = 8192 < a
   l = log(select(big, a, a + sqrt(fma(a, a, 1)))) + select(big, 0.6931472, 0)
-  v = select(a < 1, fma(a * w, p, a), l)
+  v = select(a < 1.1752012, fma(a * w, p, a), l)
   frombits(bits(v) | bits(x) & -2147483648)
 )"};
 
+// sqrt(2t) times a polynomial where t = x - 1 is small.
 const MathDef acosh{Op::Acosh, R"(
   t = x - 1
+  near: bool = t < 0.5
   big: bool = 1e9 < x
-  l = log1p(select(big, x, t + sqrt(fma(t, t, t + t)))) + select(big, 0.6931472, 0)
-  select(x < 1, nan, l)
+  s = sqrt(select(near, t + t, fma(t, t, t + t)))
+  p = horner(t, -0.08333322, 0.018746605, -0.0055479147, 0.0017602185, -0.0004133875)
+  l = log1p(select(big, x, t + s)) + select(big, 0.6931472, 0)
+  select(x < 1, nan, select(near, fma(s * t, p, s), l))
 )"};
 
+// A polynomial below 1/2, where 1 - a is not exact.
 const MathDef atanh{Op::Atanh, R"(
   a = abs(x)
-  v = log1p((a + a) / (1 - a)) * 0.5
+  w = a * a
+  p = horner(w, 0.33333302, 0.20002455, 0.14223745, 0.11816762, 0.05158965, 0.1763992)
+  v = select(a < 0.5, fma(a * w, p, a), log1p((a + a) / (1 - a)) * 0.5)
   frombits(bits(v) | bits(x) & -2147483648)
 )"};
 
