@@ -102,8 +102,8 @@ class Importer {
     TensorType type{dtypeOfNumber(tensor.elem_type()), {}};
     if (const auto given = options_.shapes.find(i.name()); given != options_.shapes.end()) return givenType(type.dtype, i, given->second);
     int axis = 0;
-    for (const auto& d : tensor.shape().dim()) {  // some exporters write -1 for a dim they don't know
-      const bool named = d.has_dim_param() && !d.dim_param().empty();
+    for (const auto& d : tensor.shape().dim()) {  // some exporters write -1 or "?" for every dim they don't know
+      const bool named = std::any_of(d.dim_param().begin(), d.dim_param().end(), [](unsigned char c) { return std::isalnum(c); });
       if (d.has_dim_value() && d.dim_value() >= 0) {
         type.shape.push_back(d.dim_value());
       } else {
