@@ -1,5 +1,6 @@
 #include "ir/target.h"
 
+#include <algorithm>
 #include <fstream>
 #include <toml++/toml.h>
 

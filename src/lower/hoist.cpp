@@ -6,6 +6,7 @@
 #include "ir/kernel_walk.h"
 #include "lower/kernel_pass.h"
 #include "lower/kernel_rewrite.h"
+#include "support/check.h"
 
 namespace tektite {
 namespace {

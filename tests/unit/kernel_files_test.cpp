@@ -186,20 +186,6 @@ const std::map<std::string, std::pair<Outputs (*)(const Tensors&, Dims), double>
     {"softmax_online", {softmax, 2e-7}},
 };
 
-/// The shapes of a file's `# test:` line.
-std::vector<Dims> shapesOf(const std::string& text) {
-  const size_t at = text.find("# test: ") + 8;
-  std::stringstream cases(text.substr(at, text.find('\n', at) - at));
-  std::vector<Dims> out;
-  for (std::string one; std::getline(cases, one, ';');) {
-    Dims dims;
-    std::stringstream words(one);
-    for (std::string word; words >> word;) dims[word.substr(0, word.find('='))] = std::stoll(word.substr(word.find('=') + 1));
-    out.push_back(dims);
-  }
-  return out;
-}
-
 void compare(const Outputs& expected, const Tensors& tensors, double tolerance, const std::string& what) {
   for (const auto& [name, formula] : expected) {
     int shown = 0;
@@ -217,7 +203,7 @@ TEST_P(KernelFiles, ComputeWhatTheyShould) {
   const std::string file = GetParam(), text = readText(TEKTITE_TESTS "/kernel/" + file + ".tk");
   const auto& [reference, tolerance] = references.at(file);
   const KernelModule m = parseKernels(text, file);
-  for (const Dims& dims : shapesOf(text))
+  for (const Dims& dims : parseShapes(header(text, "test")))
     for (auto order : {KernelEvalOptions::Forward, KernelEvalOptions::Reverse, KernelEvalOptions::Shuffled}) {
       std::string what = fmt::format("order {}", int(order));
       for (const auto& [name, value] : dims) what += fmt::format(" {}={}", name, value);

@@ -18,6 +18,27 @@ inline std::string readText(const std::filesystem::path& path) {
   return out.str();
 }
 
+/// `M=3 N=100; M=1 N=1`: the shapes of a `# test:` line.
+inline std::vector<Dims> parseShapes(const std::string& line) {
+  std::stringstream cases(line);
+  std::vector<Dims> out;
+  for (std::string one; std::getline(cases, one, ';');) {
+    Dims dims;
+    std::stringstream words(one);
+    for (std::string word; words >> word;) dims[word.substr(0, word.find('='))] = std::stoll(word.substr(word.find('=') + 1));
+    out.push_back(dims);
+  }
+  return out;
+}
+
+/// What follows `# key: ` in a text, up to the end of the line; "" where there is no such line.
+inline std::string header(const std::string& text, const std::string& key) {
+  const size_t at = text.find("# " + key + ": ");
+  if (at == std::string::npos) return "";
+  const size_t from = at + key.size() + 4;
+  return text.substr(from, text.find('\n', from) - from);
+}
+
 /// A parameter's memory, addressed by its indices.
 struct Tensor {
   DType type;

@@ -81,18 +81,11 @@ std::map<std::string, std::vector<char>> outputs(const KernelModule& m, const Di
 TEST_P(KernelPasses, ChangeNoBitOfTheFiles) {
   for (const auto& entry : std::filesystem::directory_iterator(TEKTITE_TESTS "/kernel")) {
     const std::string text = entry.is_regular_file() ? readText(entry.path()) : "";
-    const size_t at = text.find("# test: ");
-    if (at == std::string::npos) continue;
+    if (header(text, "test").empty()) continue;
     const KernelModule m = parseKernels(text, entry.path().filename()), now = runKernelPasses(m, {GetParam()});
     SCOPED_TRACE(toText(now));
     for (const KernelFault& f : faultsOf(now)) ADD_FAILURE() << f.what();
-    std::stringstream cases(text.substr(at + 8, text.find('\n', at) - at - 8));
-    for (std::string one; std::getline(cases, one, ';');) {
-      Dims dims;
-      std::stringstream words(one);
-      for (std::string word; words >> word;) dims[word.substr(0, word.find('='))] = std::stoll(word.substr(word.find('=') + 1));
-      EXPECT_EQ(outputs(m, dims), outputs(now, dims)) << entry.path().filename() << one;
-    }
+    for (const Dims& dims : parseShapes(header(text, "test"))) EXPECT_EQ(outputs(m, dims), outputs(now, dims)) << entry.path().filename();
   }
 }
 

@@ -9,14 +9,6 @@ namespace {
 
 using namespace tektite::testing;
 
-/// What follows `# key: ` in a text, up to the end of the line.
-std::string header(const std::string& text, const std::string& key) {
-  const size_t at = text.find("# " + key + ": ");
-  if (at == std::string::npos) return "";
-  const size_t from = at + key.size() + 4;
-  return text.substr(from, text.find('\n', from) - from);
-}
-
 std::vector<std::string> casesOf(const std::string& text) {
   std::vector<std::string> out;
   size_t at = 0;
@@ -33,9 +25,7 @@ std::vector<std::string> files() {
 }
 
 void expectFaultInRun(const KernelModule& m, const std::string& text, int rule) {
-  Dims dims;
-  std::stringstream words(header(text, "test"));
-  for (std::string word; words >> word;) dims[word.substr(0, word.find('='))] = std::stoll(word.substr(word.find('=') + 1));
+  const Dims dims = parseShapes(header(text, "test"))[0];
   for (auto order : {KernelEvalOptions::Forward, KernelEvalOptions::Reverse, KernelEvalOptions::Shuffled}) {
     Tensors tensors = makeTensors(m.kernels[0], dims, 5);
     KernelEvalOptions options;
