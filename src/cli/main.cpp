@@ -36,7 +36,7 @@ void declare(CLI::App& app, const CommandInfo& command, std::map<std::string, Bo
     const bool optional = name.front() == '[';
     if (optional) name = name.substr(1, name.size() - 2);
     Bound& b = bound[name];
-    b.option = sub->add_option(name, b.values)->expected(1);
+    b.option = sub->add_option(name, b.values)->expected(1)->allow_extra_args(false);
     if (!optional) b.option->required();
     at = end + 1;
   }

@@ -262,18 +262,18 @@ void walkByPieces(GroupPlan& plan, TileList& list, const Target& target) {
   int64_t piece = tile.tile;
   while (piece % 2 == 0 && bytesHeld * piece / tile.tile > l1->bytes / 2) piece /= 2;
   if (piece == tile.tile) return;
-  const auto shrink = [&](Region& r) {
+  const auto cutToPiece = [&](Region& r) {
     if (tiled(r)) r = {r.base + var("piece") * Expr(piece), piece};
   };
   list.tiles.push_back({"piece", tile.tile, piece, false});
   for (Stage& s : list.stages) {
     s.depth++;
-    for (StageAxis& a : s.axes) shrink(a.region);
+    for (StageAxis& a : s.axes) cutToPiece(a.region);
   }
   for (PlanBuffer& b : plan.buffers) {
     if (b.kind != PlanBuffer::Scratch) continue;
     b.depth++;
-    for (Region& r : b.region) shrink(r);
+    for (Region& r : b.region) cutToPiece(r);
   }
 }
 
@@ -281,7 +281,7 @@ void walkByPieces(GroupPlan& plan, TileList& list, const Target& target) {
 
 /// Keeps in the grid only the tile loops that give every core enough to do: what doesn't depend on the inner ones is then made once for all of
 /// them (panels of an operand once a head, not once a row block).
-void shrinkGrid(TileList& list, const Target& target) {
+void narrowGrid(TileList& list, const Target& target) {
   if (list.sync >= 0) return;
   int64_t tiles = 1;
   for (size_t i = 0; i + 1 < list.tiles.size() && list.tiles[i + 1].grid; i++) {
@@ -301,7 +301,7 @@ GroupPlan prepare(const GroupPlan& in, const Target& target) {
     if (list.sync >= 0) splitSync(plan, list, list.sync);
     if (plan.lists.size() == 1) walkByPieces(plan, list, target);
     for (Stage& stage : list.stages) dropUnitAxes(stage);
-    shrinkGrid(list, target);
+    narrowGrid(list, target);
   }
   mergeAxes(plan);
   return cutChains(std::move(plan), target);

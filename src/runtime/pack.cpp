@@ -103,7 +103,7 @@ class BlockEvaluator {
 };
 
 template <class T>
-void gatherElements(const int64_t* address, const int64_t* guard, const void* source, void* to, int64_t first, int64_t count) {
+void collect(const int64_t* address, const int64_t* guard, const void* source, void* to, int64_t first, int64_t count) {
   const T* from = static_cast<const T*>(source);
   T* out = static_cast<T*>(to) + first;
   for (int64_t i = 0; i < count; ++i) out[i] = guard[i] ? from[address[i]] : T{};
@@ -111,10 +111,10 @@ void gatherElements(const int64_t* address, const int64_t* guard, const void* so
 
 void gatherBytes(int size, const int64_t* address, const int64_t* guard, const void* source, void* to, int64_t first, int64_t count) {
   switch (size) {
-    case 1: return gatherElements<uint8_t>(address, guard, source, to, first, count);
-    case 2: return gatherElements<uint16_t>(address, guard, source, to, first, count);
-    case 4: return gatherElements<uint32_t>(address, guard, source, to, first, count);
-    case 8: return gatherElements<uint64_t>(address, guard, source, to, first, count);
+    case 1: return collect<uint8_t>(address, guard, source, to, first, count);
+    case 2: return collect<uint16_t>(address, guard, source, to, first, count);
+    case 4: return collect<uint32_t>(address, guard, source, to, first, count);
+    case 8: return collect<uint64_t>(address, guard, source, to, first, count);
     default: TEKTITE_CHECK(false, "elements of {} bytes", size);
   }
 }

@@ -41,7 +41,7 @@ TestBuffer::TestBuffer(DType type, int64_t elements) : type_(type), elements_(el
   std::memset(bytes_.get(), 0x5a, size);
 }
 TestBuffer::TestBuffer(const std::vector<float>& values) : TestBuffer(DType::F32, values.size()) {
-  std::memcpy(data(), values.data(), values.size() * 4);
+  if (!values.empty()) std::memcpy(data(), values.data(), values.size() * 4);
 }
 double TestBuffer::at(int64_t i) const {
   const char* data = bytes_.get() + 64;
