@@ -17,12 +17,15 @@ struct Panels {
   int64_t width;
 };
 
-Panels panelsOf(const Expr& load, const Stage& stage, const StageSchedule& schedule) {
+/// `tiles`: whose variables may stand in the load itself, where an axis of one element a tile was replaced by its place.
+Panels panelsOf(const Expr& load, const Stage& stage, const StageSchedule& schedule, const std::vector<TileAxis>& tiles) {
   Panels p{load, {}, {}, stage.axes[schedule.vectorAxis], schedule.panel()};
   for (int i : schedule.order) {
     const StageAxis& a = stage.axes[i];
     if (i != schedule.vectorAxis && mentions(load.as<Load>()->index, a.var)) (a.reduce ? p.reduce : p.others).push_back(a);
   }
+  for (const TileAxis& t : tiles)
+    if (mentions(load.as<Load>()->index, t.var)) p.others.push_back({t.var, t.count(), false, {Expr(0), t.count()}});
   return p;
 }
 
@@ -120,7 +123,8 @@ void packOperands(GroupPlan& plan, Schedule& schedule, const Target& target, std
         if (std::find(choice.packed.begin(), choice.packed.end(), from) == choice.packed.end()) continue;
         if (!mentions(e.as<Load>()->index, v)) continue;
         if (source.kind != PlanBuffer::Constant && strideAlong(source, e.as<Load>()->index, v) == 1) continue;
-        const Panels p = panelsOf(e, stage, choice);
+        const bool constant = source.kind == PlanBuffer::Constant;  // packed once for all tiles
+        const Panels p = panelsOf(e, stage, choice, constant ? plan.lists[l].tiles : std::vector<TileAxis>{});
         const std::string name = fmt::format("{}_panels{}", from, made++ ? fmt::format("{}", made) : "");
         const Expr now = load(name, e.type(), panelIndex(p));
         if (source.kind == PlanBuffer::Constant) {
