@@ -1,14 +1,22 @@
 #pragma once
 #include <functional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "ir/graph_eval.h"
+#include "ir/target.h"
 #include "ops/op.h"
+#include "runtime/compile.h"
+#include "runtime/program.h"
 
 namespace tektite {
 
-/// A way to compute a graph's outputs from its inputs. Operator and conformance tests run on every one in the list.
+/// A way to compute a graph's outputs from its inputs. Operator and conformance tests run on every one in the list. It throws Skipped
+/// where it doesn't do a kind of node at all.
+struct Skipped : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 struct Evaluator {
   std::string name;
   std::function<std::vector<TensorAttribute>(const Graph&, const std::vector<TensorAttribute>&)> run;
@@ -22,8 +30,38 @@ inline std::vector<TensorAttribute> interpret(const Graph& graph, const std::vec
   return out;
 }
 
+/// Compiled for this machine; unfused: a kernel for each node of the model.
+inline std::vector<TensorAttribute> runCompiled(const Graph& graph, const std::vector<TensorAttribute>& inputs, bool unfused) {
+  CompileOptions options;
+  options.target = hostTarget();
+  options.fusion.unfused = unfused;
+  const Graph prepared = prepareGraph(graph, {}, {});
+  for (const Node& n : prepared.nodes)
+    if (n.as<Branch>() || n.as<Loop>() || n.as<Scan>() || n.as<Call>()) throw Skipped("not compiled yet: " + std::string(kindName(n.kind)));
+  const auto program = compile(prepared, options);
+  std::vector<const void*> in;
+  for (const TensorAttribute& t : inputs) in.push_back(t.data->data);
+  std::vector<std::shared_ptr<std::vector<char>>> memory;
+  std::vector<void*> to;
+  std::vector<TensorAttribute> out;
+  for (const TensorType& t : program->outputs) {
+    memory.push_back(std::make_shared<std::vector<char>>(static_cast<size_t>(t.elements()) * static_cast<size_t>(bytes(t.dtype)) + 1));
+    to.push_back(memory.back()->data());
+    auto data = std::make_shared<ConstData>();
+    data->data = to.back();
+    data->bytes = memory.back()->size() - 1;
+    data->owner = memory.back();
+    out.push_back({t, data});
+  }
+  Session(program, nullptr).run(in.data(), to.data());
+  return out;
+}
+
 inline const std::vector<Evaluator>& evaluators() {
-  static const std::vector<Evaluator> all = {{"interpreted", interpret}};
+  static const std::vector<Evaluator> all = {
+      {"interpreted", interpret},
+      {"fused", [](const Graph& g, const std::vector<TensorAttribute>& in) { return runCompiled(g, in, false); }},
+      {"unfused", [](const Graph& g, const std::vector<TensorAttribute>& in) { return runCompiled(g, in, true); }}};
   return all;
 }
 
