@@ -38,12 +38,9 @@ int64_t commonDivisor(const Linear& l) {
   return g;
 }
 
-/// l = by * whole + rest, the rest's coefficients below `by` and its constant in [0, by).
+/// l = by * whole + rest: the terms that `by` divides leave, the others stay as they are; the rest's constant is in [0, by).
 void splitBy(const Linear& l, int64_t by, Linear& whole, Linear& rest) {
-  for (const auto& [e, k] : l.terms) {
-    if (k / by) whole.terms.emplace_back(e, k / by);
-    if (k % by) rest.terms.emplace_back(e, k % by);
-  }
+  for (const auto& [e, k] : l.terms) (k % by ? rest : whole).terms.emplace_back(e, k % by ? k : k / by);
   whole.constant = floorQuotient(l.constant, by);
   rest.constant = floorRemainder(l.constant, by);
 }

@@ -84,15 +84,47 @@ class Nest {
     });
   }
 
-  /// Blocks of `unroll` rows; the last block overlaps the one before it where they don't divide the extent.
+  /// Blocks of `unroll` rows; the last block overlaps the one before it where they don't divide the extent. Where there may be fewer
+  /// rows than a block has, those that are left over come one by one.
   void rows(int axis, size_t k, Block& out) {
     const int64_t step = schedule_.unroll;
+    if (fewest(extent_[axis]) < step) {
+      const Expr full = simplify(floorDiv(extent_[axis], Expr(step)), ranges_);
+      blocksOfRows(axis, k, full, most(axis) / step, false, out);
+      const std::string& v = axisName(axis);
+      serial(out, v, simplify(floorMod(extent_[axis], Expr(step)), ranges_), step - 1, [&](Block& inner) {
+        at_[v] = low_[axis] + full * Expr(step) + var(v);
+        space(k + 1, inner);
+      });
+      return;
+    }
     const Expr blocks = simplify(floorDiv(extent_[axis] + Expr(step - 1), step), ranges_);
+    const auto n = asInteger(extent_[axis]);
+    blocksOfRows(axis, k, blocks, (most(axis) + step - 1) / step, !n || *n % step, out);
+  }
+
+  /// The least value over all tiles. An extent clipped at both ends is concave in the tile variables: it is least at a corner.
+  int64_t fewest(const Expr& extent) const {
+    std::vector<Expr> corners = {extent};
+    for (const std::string& v : freeVars(extent)) {
+      const auto range = ranges_.find(v);
+      if (range == ranges_.end()) return 0;
+      std::vector<Expr> next;
+      for (const Expr& e : corners)
+        for (int64_t end : {range->second.low, range->second.high}) next.push_back(substitute(e, {{v, Expr(end)}}));
+      corners = std::move(next);
+    }
+    int64_t least = INT64_MAX;
+    for (const Expr& e : corners) least = std::min(least, asInteger(e).value_or(0));
+    return least;
+  }
+
+  void blocksOfRows(int axis, size_t k, const Expr& blocks, int64_t atMost, bool overlap, Block& out) {
+    const int64_t step = schedule_.unroll;
     const std::string v = axisName(axis) + "b";
-    serial(out, v, blocks, (most(axis) + step - 1) / step, [&](Block& inner) {
+    serial(out, v, blocks, atMost, [&](Block& inner) {
       Expr start = var(v) * Expr(step);
-      const auto n = asInteger(extent_[axis]);
-      if (!n || *n % step) start = min(start, extent_[axis] - Expr(step));
+      if (overlap) start = min(start, extent_[axis] - Expr(step));
       at_[axisName(axis)] = low_[axis] + start + var("u");
       unroll_ = static_cast<int>(step);
       ranges_["u"] = {0, step - 1};

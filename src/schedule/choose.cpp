@@ -190,6 +190,19 @@ double multiplicationsOf(const Stage& stage, const std::vector<Expr>& index) {
   return n;
 }
 
+int64_t roomForPanels(const Target& target) {
+  const Level* l2 = target.level("l2");
+  return l2 ? l2->bytes : INT64_MAX;
+}
+
+/// What panels of an operand take for one execution of the stage.
+int64_t panelBytes(const Stage& stage, const std::vector<Expr>& index, int64_t elementBytes) {
+  int64_t n = elementBytes;
+  for (const StageAxis& a : stage.axes)
+    if (mentions(index, a.var)) n *= std::min(a.region.size, a.extent);
+  return n;
+}
+
 /// How often panels of this operand are used again by serial tile loops that it doesn't depend on.
 double packReuse(const TileList& list, const StageAxis& axis, const std::vector<Expr>& index) {
   double reuse = 1;
@@ -228,6 +241,9 @@ StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, con
         packed.push_back(a.buffer->name);
       } else if (step == 1) {
         direct = true;
+      } else if (panelBytes(stage, a.index, bytes(a.buffer->type.dtype)) > roomForPanels(target)) {
+        direct = true;
+        cost += 0.75 * lanes;  // too much to hold: gathered at each multiplication
       } else {  // packed by the kernel itself: one strided element for each multiplication that it feeds
         packed.push_back(a.buffer->name);
         cost += 1.5 * lanes / (multiplicationsOf(stage, a.index) * packReuse(list, axis, a.index));
