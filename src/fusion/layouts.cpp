@@ -10,6 +10,13 @@
 namespace tektite {
 namespace {
 
+/// Without axes of extent 1 at the end.
+int rankOf(const TensorType& t) {
+  int rank = t.rank();
+  while (rank > 0 && t.extent(rank - 1) == 1) rank--;
+  return rank;
+}
+
 class Layouts {
  public:
   explicit Layouts(Graph& g) : g_(g) {}
@@ -40,7 +47,7 @@ class Layouts {
         if (!group) free[v] = false;
       if (!group) continue;
       for (int r = 0; r < static_cast<int>(g_.nodes[n].results.size()); r++)
-        if (g_.nodes[n].results[r].rank() >= 3) free.emplace(Value{n, r}, true);
+        if (rankOf(g_.nodes[n].results[r]) >= 3) free.emplace(Value{n, r}, true);
     }
     for (const Value& v : g_.outputs) free[v] = false;
     for (const auto& [v, is] : free) {
@@ -76,7 +83,7 @@ class Layouts {
       const auto it = v ? number_.find(*v) : number_.end();
       if (it == number_.end()) continue;
       named[b.name] = it->second;
-      const auto [first, isNew] = ofRank.emplace(b.type.rank(), it->second);
+      const auto [first, isNew] = ofRank.emplace(rankOf(b.type), it->second);
       if (!isNew) parent_[find(it->second)] = find(first->second);
     }
     for (const TileList& list : plan.lists)
@@ -108,7 +115,7 @@ class Layouts {
     for (size_t i = 0; i < values_.size(); i++)
       for (const auto& [axis, bytes] : votes_[i]) total[find(static_cast<int>(i))][axis] += bytes;
     for (size_t i = 0; i < values_.size(); i++) {
-      const int rank = g_.type(values_[i]).rank();
+      const int rank = rankOf(g_.type(values_[i]));
       int best = rank - 1;
       double most = 0;
       for (const auto& [axis, bytes] : total[find(static_cast<int>(i))])
@@ -118,6 +125,7 @@ class Layouts {
       for (int axis = 0; axis < rank; axis++)
         if (axis != best) order.push_back(axis);
       order.push_back(best);
+      for (int axis = rank; axis < g_.type(values_[i]).rank(); axis++) order.push_back(axis);
     }
   }
 

@@ -125,7 +125,7 @@ TEST(FusionPlan, RowsOfScoresBetweenTwoProducts) {
 
 TEST(FusionPlan, SplitReduction) {
   Case c;
-  const Value x = c.in("x", {1 << 15});
+  const Value x = c.in("x", {1 << 13});
   c.planned({c.b.map("sqrt(a)", {c.b.reduce("sum", c.b.map("a * a", {x}), {0})})});
   EXPECT_EQ(c.stages(), 1u);
   c.check();
@@ -144,11 +144,22 @@ TEST(FusionPlan, SumThenNormOfRows) {
 
 TEST(FusionPlan, StencilAfterStencil) {
   Case c;
-  const Value x = c.in("x", {1, 3, 40, 40});
-  const Value a = c.b.reduce("max", c.b.windows(x, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {40, 40}, imm(DType::F32, -1e30)), {4, 5});
-  const Value squeezed = c.b.reshape(a, {1, 3, 40, 40});
-  const Value t = c.b.reduce("sum", c.b.windows(squeezed, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {40, 40}, imm(DType::F32, 0)), {4, 5});
-  c.planned({c.b.reshape(t, {1, 3, 40, 40}), squeezed});
+  const Value x = c.in("x", {1, 2, 20, 20});
+  const Value a = c.b.reduce("max", c.b.windows(x, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {20, 20}, imm(DType::F32, -1e30)), {4, 5});
+  const Value squeezed = c.b.reshape(a, {1, 2, 20, 20});
+  const Value t = c.b.reduce("sum", c.b.windows(squeezed, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {20, 20}, imm(DType::F32, 0)), {4, 5});
+  c.planned({c.b.reshape(t, {1, 2, 20, 20}), squeezed});
+  c.check();
+}
+
+TEST(FusionPlan, ProductOfWindowsAfterAnother) {
+  Case c;
+  const Value x = c.in("x", {1, 2, 24, 20}), w = c.in("w", {3, 2, 3, 3}), w2 = c.in("w2", {2, 3, 3, 3}), bias = c.in("b", {1, 3, 1, 1});
+  const Value a = c.b.contract("nchwij,ocij->nohw", c.b.windows(x, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {12, 10}, imm(DType::F32, 0)), w);
+  const Value r = c.b.map("max(a + b, 0)", {a, bias});
+  const Value b = c.b.contract("nchwij,ocij->nohw", c.b.windows(r, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {12, 10}, imm(DType::F32, 0)), w2);
+  c.planned({c.b.map("max(a, 0)", {b})});
+  EXPECT_EQ(c.stages(), 4u);
   c.check();
 }
 
