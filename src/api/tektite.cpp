@@ -43,6 +43,7 @@ CompileOptions optionsOf(const Settings& settings) {
     case Settings::Numerics::Fast: options.fusion.numerics = Numerics::Fast; break;
   }
   options.passes.numerics = options.fusion.numerics;
+  options.passes.verifyEach = false;
   if (settings.cache) options.cacheFolder = settings.cacheFolder.empty() ? defaultCacheFolder() : settings.cacheFolder;
   return options;
 }

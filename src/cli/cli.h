@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "onnx/import.h"
 #include "runtime/array.h"
 #include "runtime/compile.h"
 #include "support/options.h"
@@ -37,7 +38,7 @@ class Progress {
 };
 
 /// A file `.onnx` or `.tk`, or the built-in model of --builtin.
-Graph loadModel(const Options&);
+Graph loadModel(const Options&, ModelInfo* info = nullptr);
 Graph builtinModel(const std::string& name);
 std::map<std::string, int64_t> givenDims(const Options&);
 /// Passes as the debug options say: disabled, stopped, observed.
@@ -52,8 +53,9 @@ struct Prepared {
   std::vector<Array> inputs;
   CompileOptions options;
 };
-/// Loads the model; reads --inputs or makes random ones; binds dims from the inputs' shapes and --dim; runs the passes.
-Prepared prepareModel(const Options&, Progress&);
+/// Loads the model; reads --inputs or makes random ones; binds dims from the inputs' shapes and --dim; runs the passes. A model that
+/// doesn't make sense for all values of its named dims is imported for these alone. `observe` sees the passes, too.
+Prepared prepareModel(const Options&, Progress&, const decltype(PassOptions::observe)& observe = {});
 std::vector<Array> readArrays(const std::string& folder, const std::string& stem, size_t count);
 std::vector<Array> newOutputs(const Program&);
 std::vector<const void*> pointersTo(const std::vector<Array>&);

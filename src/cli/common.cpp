@@ -7,7 +7,6 @@
 #include <sstream>
 
 #include "cli/cli.h"
-#include "onnx/import.h"
 #include "runtime/cache.h"
 #include "runtime/dims.h"
 #include "support/check.h"
@@ -70,7 +69,7 @@ void Progress::show(std::string_view stage, size_t done, size_t total) {
   std::fprintf(stderr, isatty(2) ? "\r%s" : "%s\n", line.c_str());
 }
 
-Graph loadModel(const Options& options) {
+Graph loadModel(const Options& options, ModelInfo* info) {
   const bool builtin = options.given("--builtin"), file = options.given("MODEL") || options.given("FILE");
   if (builtin == file) userError("a model: {} found, expected a file or --builtin", builtin ? "both" : "none");
   if (builtin) return builtinModel(options.text("--builtin"));
@@ -81,7 +80,7 @@ Graph loadModel(const Options& options) {
     return graph;
   }
   if (!path.ends_with(".onnx")) userError("{}: expected a file named .onnx or .tk", path);
-  return importOnnx(path);
+  return importOnnx(path, {}, info);
 }
 
 std::map<std::string, int64_t> givenDims(const Options& options) {
@@ -108,6 +107,7 @@ PassOptions passOptions(const Options& options) {
   const std::string dump = options.text("--dump");
   const bool time = options.given("--time-passes");
   if (!dump.empty()) fs::create_directories(dump);
+  passes.verifyEach = options.given("FILE") || !printAfter.empty() || !dump.empty() || passes.bisect >= 0;
   passes.observe = [=, number = 0](std::string_view pass, const Graph& after, bool changed, double seconds) mutable {
     const bool print = std::any_of(printAfter.begin(), printAfter.end(), [&](const std::string& p) { return p == "all" || p == pass; });
     if (print) std::fprintf(stderr, "# after %s\n%s\n", std::string(pass).c_str(), toText(after).c_str());
@@ -149,14 +149,60 @@ std::vector<Array> readArrays(const std::string& folder, const std::string& stem
   return arrays;
 }
 
-Prepared prepareModel(const Options& options, Progress& progress) {
+namespace {
+
+std::vector<Array> inputsFor(const Options& options, const Graph& model, const std::map<std::string, int64_t>& dims) {
+  if (options.given("--inputs")) return readArrays(options.text("--inputs"), "input", model.inputs().size());
+  return randomInputs(model, dims, static_cast<uint64_t>(options.integer("--seed")));
+}
+
+/// The model for one set of numbers: the shapes of its inputs' files, or the values of its dims.
+Graph importFor(const Options& options, const ModelInfo& info, const std::map<std::string, int64_t>& given) {
+  ImportOptions numbers;
+  if (options.given("--inputs")) {
+    const std::vector<Array> inputs = readArrays(options.text("--inputs"), "input", info.inputs.size());
+    for (size_t i = 0; i < inputs.size(); ++i) numbers.shapes[info.inputs[i].name] = inputs[i].shape;
+  }
+  for (const ModelInfo::Dim& dim : info.dims) numbers.dims[dim.name] = given.count(dim.name) ? given.at(dim.name) : 1;
+  return importOnnx(options.text("MODEL"), numbers);
+}
+
+void checkNames(const std::map<std::string, int64_t>& given, const ModelInfo& info) {
+  for (const auto& [name, value] : given) {
+    if (std::none_of(info.dims.begin(), info.dims.end(), [&, &name = name](const ModelInfo::Dim& d) { return d.name == name; })) {
+      std::string names;
+      for (const ModelInfo::Dim& dim : info.dims) names += (names.empty() ? "" : ", ") + dim.name;
+      userError("--dim: '{}' found, expected {}", name, names.empty() ? "none: the model has no named dim" : "one of " + names);
+    }
+  }
+}
+
+}  // namespace
+
+Prepared prepareModel(const Options& options, Progress& progress, const decltype(PassOptions::observe)& observe) {
   Prepared p;
   p.options = compileOptions(options, progress);
-  p.model = loadModel(options);
+  if (observe) {
+    p.options.passes.observe = [first = p.options.passes.observe, observe](std::string_view pass, const Graph& after, bool changed, double seconds) {
+      first(pass, after, changed, seconds);
+      observe(pass, after, changed, seconds);
+    };
+  }
   const std::map<std::string, int64_t> given = givenDims(options);
-  if (options.given("--inputs")) p.inputs = readArrays(options.text("--inputs"), "input", p.model.inputs().size());
-  else p.inputs = randomInputs(p.model, given, static_cast<uint64_t>(options.given("--seed") ? options.integer("--seed") : 1));
-  p.graph = prepareGraph(p.model, dimsOf(p.model, p.inputs, given), p.options.passes);
+  ModelInfo info;
+  try {
+    p.model = loadModel(options, &info);
+    if (options.text("MODEL").ends_with(".onnx")) checkNames(given, info);
+    p.inputs = inputsFor(options, p.model, given);
+    p.graph = prepareGraph(p.model, dimsOf(p.model, p.inputs, given), p.options.passes);
+    return p;
+  } catch (const UserError&) {
+    if (info.dims.empty()) throw;
+  }
+  checkNames(given, info);
+  p.model = importFor(options, info, given);
+  p.inputs = inputsFor(options, p.model, {});
+  p.graph = prepareGraph(p.model, dimsOf(p.model, p.inputs), p.options.passes);
   return p;
 }
 

@@ -44,16 +44,10 @@ int compileTo(const Options& options) {
   if (!options.given("-o")) userError("compile: no folder found, expected -o DIR");
   Progress progress;
   Folder folder(options.text("-o"));
-  Prepared p;
-  p.options = compileOptions(options, progress);
-  p.model = loadModel(options);
-  folder.write("model.tk", toText(p.model));
-  const auto observe = p.options.passes.observe;
-  p.options.passes.observe = [&](std::string_view pass, const Graph& after, bool changed, double seconds) {
-    observe(pass, after, changed, seconds);
+  const Prepared p = prepareModel(options, progress, [&](std::string_view pass, const Graph& after, bool changed, double) {
     if (changed) folder.write(fmt::format("after_{}.tk", pass), toText(after));
-  };
-  p.graph = prepareGraph(p.model, givenDims(options), p.options.passes);
+  });
+  folder.write("model.tk", toText(p.model));
   const std::shared_ptr<const Program> program = compile(p.graph, p.options);
   folder.write("groups.tk", toText(program->graph));
   CompileOptions apart = p.options;

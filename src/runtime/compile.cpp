@@ -20,17 +20,17 @@ double secondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// What keeps a node that is no group from running, "" where it is one or needs no running.
-std::string unsupported(const Node& node) {
-  const std::string_view kind = std::visit(overloaded{
-      [](const Input&) { return ""; }, [](const Const&) { return ""; }, [](const Group&) { return ""; },
-      [](const Map&) { return "a map outside groups"; }, [](const Reduce&) { return "a reduction outside groups"; },
-      [](const Contract&) { return "a contraction outside groups"; }, [](const View&) { return "a view outside groups"; },
-      [](const Gather&) { return "a gather outside groups"; }, [](const Concat&) { return "a concat outside groups"; },
-      [](const Update&) { return "an update outside groups"; }, [](const Branch&) { return "a branch"; },
-      [](const Loop&) { return "a loop"; }, [](const Scan&) { return "a scan"; }, [](const Call&) { return "a call of a host routine"; }},
+enum class Role : uint8_t { Data, Group, Host, Unsupported };  // Host: control flow, executed by the interpreter
+
+Role roleOf(const Node& node) {
+  return std::visit(overloaded{
+      [](const Input&) { return Role::Data; }, [](const Const&) { return Role::Data; }, [](const Group&) { return Role::Group; },
+      [](const Map&) { return Role::Unsupported; }, [](const Reduce&) { return Role::Unsupported; },
+      [](const Contract&) { return Role::Unsupported; }, [](const View&) { return Role::Unsupported; },
+      [](const Gather&) { return Role::Unsupported; }, [](const Concat&) { return Role::Unsupported; },
+      [](const Update&) { return Role::Unsupported; }, [](const Branch&) { return Role::Host; },
+      [](const Loop&) { return Role::Host; }, [](const Scan&) { return Role::Host; }, [](const Call&) { return Role::Unsupported; }},
       node.kind);
-  return std::string(kind);
 }
 
 /// Makes slots, steps and the memory plan around compiled kernels.
@@ -38,21 +38,21 @@ class Assembler {
  public:
   Assembler(Program& program, const CompileOptions& options) : program_(program), options_(options) {}
 
-  void run(const std::vector<int>& groups, std::vector<GroupKernel> kernels) {
+  /// `kernels`: of the groups, in order; none where groups are interpreted.
+  void run(std::vector<GroupKernel> kernels) {
     bindPorts();
-    std::map<int, size_t> kernelOf;
-    for (size_t i = 0; i < kernels.size(); ++i) kernelOf[groups[i]] = i;
-    for (int group : groups) {
-      const Node& node = program_.graph.nodes[group];
-      for (size_t r = 0; r < node.results.size(); ++r) resultSlot({group, static_cast<int>(r)});
-      if (options_.interpret) addBody(group);
-      else addKernel(group, kernels[kernelOf.at(group)], static_cast<int>(kernelOf.at(group)));
+    size_t next = 0;
+    for (size_t i = 0; i < program_.graph.nodes.size(); ++i) {
+      const Node& node = program_.graph.nodes[i];
+      const Role role = roleOf(node);
+      if (role == Role::Data) continue;
+      const int number = static_cast<int>(i);
+      for (size_t r = 0; r < node.results.size(); ++r) resultSlot({number, static_cast<int>(r)});
+      if (role == Role::Host || options_.interpret) addBody(number);
+      else addKernel(number, kernels[next++]);
     }
     addCopies();
-    for (GroupKernel& kernel : kernels) {
-      program_.kernels.push_back(std::move(kernel.info));
-      program_.scratchBytes = std::max(program_.scratchBytes, program_.kernels.back().artifact.needs.scratchBytes);
-    }
+    for (const KernelInfo& kernel : program_.kernels) program_.scratchBytes = std::max(program_.scratchBytes, kernel.artifact.needs.scratchBytes);
     placeSlots();
     placeBarriers();
   }
@@ -79,7 +79,7 @@ class Assembler {
       const Value v = graph.outputs[i];
       const int slot = newSlot({Slot::Output, bytesOf(v), 0, static_cast<int>(i), nullptr});
       outputSlots_.push_back(slot);
-      if (graph.node(v).as<Group>()) program_.slotOf.try_emplace(v, slot);
+      if (roleOf(graph.node(v)) != Role::Data) program_.slotOf.try_emplace(v, slot);
       program_.outputs.push_back(graph.type(v));
       program_.outputNames.push_back(i < graph.outputNames.size() ? graph.outputNames[i] : fmt::format("output_{}", i));
     }
@@ -110,18 +110,25 @@ class Assembler {
     return program_.slotOf[v] = constantSlot(*constant, program_.graph.type(v));
   }
 
-  void addBody(int group) {
-    const Node& node = program_.graph.nodes[group];
-    Step step{Step::Body, -1, {}, true, true, group};
+  void addBody(int number) {
+    const Node& node = program_.graph.nodes[number];
+    Step step{Step::Body, static_cast<int>(program_.kernels.size()), {}, true, true, number};
     for (Value v : node.operands) step.slots.push_back(operandSlot(v));
-    for (size_t r = 0; r < node.results.size(); ++r) step.slots.push_back(resultSlot({group, static_cast<int>(r)}));
+    for (size_t r = 0; r < node.results.size(); ++r) step.slots.push_back(resultSlot({number, static_cast<int>(r)}));
     KernelInfo info;
-    const Group& g = *node.as<Group>();
-    info.nodes = originsOf(*g.body);
-    info.name = fmt::format("g{}", program_.kernels.size());
-    if (g.plan) info.cost = g.plan->cost;
-    step.kernel = static_cast<int>(program_.kernels.size());
-    program_.kernels.push_back(info);
+    info.interpreted = true;
+    if (const Group* group = node.as<Group>()) {
+      info.name = fmt::format("g{}", program_.kernels.size());
+      info.nodes = originsOf(*group->body);
+      if (group->plan) info.cost = group->plan->cost;
+    } else {
+      info.name = fmt::format("host{}", program_.kernels.size());
+      info.nodes = {node.origin};
+      for (int slot : step.slots) info.cost.bytesRead += program_.slots[slot].bytes;
+      for (const TensorType& type : node.results) info.cost.bytesWritten += type.elements() * bytes(type.dtype);
+      info.cost.bytesRead -= info.cost.bytesWritten;
+    }
+    program_.kernels.push_back(std::move(info));
     program_.steps.push_back(std::move(step));
   }
 
@@ -170,8 +177,8 @@ class Assembler {
     return packedSlots_[key.finish()] = newSlot({Slot::Packed, size, 0, 0, data});
   }
 
-  void addKernel(int group, GroupKernel& kernel, int number) {
-    Step step{Step::Kernel, number, {}, true, false, group};
+  void addKernel(int group, GroupKernel& kernel) {
+    Step step{Step::Kernel, static_cast<int>(program_.kernels.size()), {}, true, false, group};
     for (size_t i = 0; i < kernel.arguments.size(); ++i) {
       const int slot = argumentSlot(group, kernel.arguments[i], kernel);
       program_.slots[slot].align = std::max(program_.slots[slot].align, kernel.aligns[i]);
@@ -187,6 +194,9 @@ class Assembler {
     const std::vector<TensorType>& results = program_.graph.nodes[group].results;
     const bool empty = std::all_of(results.begin(), results.end(), [](const TensorType& t) { return t.elements() == 0; });
     if (!empty) program_.steps.push_back(std::move(step));
+    numbers_.push_back(static_cast<int>(program_.kernels.size()));
+    if (kernel.info.sameAs >= 0) kernel.info.sameAs = numbers_[static_cast<size_t>(kernel.info.sameAs)];
+    program_.kernels.push_back(std::move(kernel.info));
   }
 
   void addCopies() {
@@ -258,7 +268,7 @@ class Assembler {
   /// The memory of a step; what isn't an operand it may write.
   std::vector<Touch> touchesOf(const Step& step) const {
     std::vector<Touch> touches;
-    const Node* node = step.group >= 0 ? &program_.graph.nodes[step.group] : nullptr;
+    const Node* node = step.node >= 0 ? &program_.graph.nodes[step.node] : nullptr;
     for (int slot : step.slots) {
       bool write = !node && slot == step.slots.back();
       if (node) {
@@ -292,6 +302,7 @@ class Assembler {
   const CompileOptions& options_;
   std::vector<int> outputSlots_;
   std::vector<Shared> shared_;
+  std::vector<int> numbers_;                 // of Program::kernels, by group
   std::map<const void*, int> constantSlots_;
   std::unordered_map<Hash, int> packedSlots_;
 };
@@ -317,17 +328,20 @@ std::shared_ptr<const Program> compile(const Graph& prepared, const CompileOptio
   std::vector<int> groups;
   for (size_t i = 0; i < program->graph.nodes.size(); ++i) {
     const Node& node = program->graph.nodes[i];
-    if (const std::string what = unsupported(node); !what.empty()) {
-      userError("node '{}': {} can't be compiled yet", node.origin.empty() ? fmt::format("%{}", i) : node.origin, what);
+    const Role role = roleOf(node);
+    const bool fixed = std::all_of(node.results.begin(), node.results.end(), [](const TensorType& t) { return t.isStatic(); });
+    if (role == Role::Unsupported || !fixed) {
+      userError("node '{}': {} can't be compiled yet", node.origin.empty() ? fmt::format("%{}", i) : node.origin,
+                fixed ? "a call of a host routine" : "a result whose shape depends on data");
     }
-    if (node.as<Group>()) groups.push_back(static_cast<int>(i));
+    if (role == Role::Group) groups.push_back(static_cast<int>(i));
   }
   program->planSeconds = secondsSince(start);
 
   const auto codeStart = std::chrono::steady_clock::now();
   std::vector<GroupKernel> kernels;
   if (!options.interpret) kernels = makeKernels(program->graph, groups, options, program->code);
-  Assembler(*program, options).run(groups, std::move(kernels));
+  Assembler(*program, options).run(std::move(kernels));
   program->codeSeconds = secondsSince(codeStart);
   return program;
 }

@@ -3,7 +3,7 @@
 
 namespace tektite {
 
-/// Executes a group by the graph interpreter: buffers are its operands', then its results'.
-void interpretGroup(const Graph& graph, int group, void* const* buffers);
+/// Executes a group, a branch, a loop or a scan by the graph interpreter: buffers are its operands', then its results'.
+void interpretNode(const Graph& graph, int node, void* const* buffers);
 
 }  // namespace tektite

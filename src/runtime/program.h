@@ -24,12 +24,12 @@ struct Slot {
 
 /// One entry of the launch list.
 struct Step {
-  enum Kind : uint8_t { Kernel, Copy, Body } kind = Kernel;  ///< Body: a group that the graph interpreter executes
+  enum Kind : uint8_t { Kernel, Copy, Body } kind = Kernel;  ///< Body: a group or a loop that the graph interpreter executes
   int kernel = -1;              ///< of Program::kernels
   std::vector<int> slots;       ///< a kernel's buffers in the order of KernelFunction; Copy: from, to; Body: operands, results
   bool barrier = true;          ///< wait for all threads before it: it touches what a step since the last barrier wrote, or the other way
   bool solo = false;            ///< thread 0 runs all of it
-  int group = -1;               ///< node of Program::graph; -1: a copy
+  int node = -1;                ///< of Program::graph; -1: a copy
 };
 
 /// What was decided and made for one group.
@@ -41,6 +41,7 @@ struct KernelInfo {
   Cost cost;
   int64_t packedBytes = 0;
   int sameAs = -1;                  ///< the earlier kernel whose code it shares
+  bool interpreted = false;         ///< no code: the graph interpreter executes it
   bool cached = false;              ///< the code came from disk
   double compileSeconds = 0;
   KernelFunction function = nullptr;

@@ -68,6 +68,7 @@ KernelReport reportOf(const Program& program, const Step& step) {
   report.scratchBytes = std::max(cost.scratchBytes, kernel.artifact.needs.scratchBytes);
   report.flops = cost.flops;
   report.recompute = cost.recompute;
+  report.interpreted = kernel.interpreted;
   return report;
 }
 
@@ -106,7 +107,7 @@ std::string tableRow(const KernelReport& k, bool timed) {
   const std::string time = !timed ? "" : k.seconds < 0 ? fmt::format("{:>10} ", "") : fmt::format("{:>10} ", secondsText(k.seconds));
   return fmt::format("{:<36} {:>4} {:>9} {:>9} {:>11} {}{}\n", k.name.size() > 36 ? k.name.substr(0, 36) : k.name, k.launches,
                      bytesText(static_cast<double>(k.bytesRead)), bytesText(static_cast<double>(k.bytesWritten)),
-                     scaled(k.flops, {{1e9, "Gflop"}, {1e6, "Mflop"}, {1e3, "kflop"}, {1, "flop"}}), time, nodesText(k.nodes, 60));
+                     scaled(k.flops, {{1e9, "Gflop"}, {1e6, "Mflop"}, {1e3, "kflop"}, {1, "flop"}}), time, (k.interpreted ? "(interpreted) " : "") + nodesText(k.nodes, 60));
 }
 
 }  // namespace
@@ -165,6 +166,7 @@ std::string toJson(const Report& report) {
   for (const KernelReport& k : report.kernels) {
     Json kernel{{"name", k.name}, {"nodes", k.nodes}, {"launches", k.launches}, {"bytes_read", k.bytesRead}, {"bytes_written", k.bytesWritten},
                 {"flops", k.flops}, {"scratch_bytes", k.scratchBytes}, {"recompute", k.recompute}};
+    if (k.interpreted) kernel["interpreted"] = true;
     if (k.seconds >= 0) kernel["ms"] = k.seconds * 1e3;
     json["kernels"].push_back(kernel);
   }

@@ -13,6 +13,7 @@ struct KernelReport {
   int64_t launches = 1, bytesRead = 0, bytesWritten = 0, scratchBytes = 0;
   double flops = 0, recompute = 1;
   double seconds = -1;         ///< measured, of one run; negative: not measured
+  bool interpreted = false;    ///< by the graph interpreter: no code
 };
 struct Report {
   std::vector<KernelReport> kernels;

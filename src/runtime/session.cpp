@@ -111,7 +111,7 @@ void Session::execute(int number, int thread, int threads) {
       std::memcpy(buffers[1], buffers[0], static_cast<size_t>(program_->slots[step.slots[1]].bytes));
       return;
     case Step::Body:
-      interpretGroup(program_->graph, step.group, buffers);
+      interpretNode(program_->graph, step.node, buffers);
       return;
   }
 }

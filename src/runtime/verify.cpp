@@ -48,7 +48,7 @@ class Trace {
   std::vector<GroupCheck> checkGroups(const VerifyOptions& options, bool whole) const {
     std::vector<GroupCheck> checks;
     for (const Step& step : program_->steps) {
-      if (step.group >= 0) checks.push_back(checkGroup(step, options, whole));
+      if (step.node >= 0 && program_->graph.nodes[step.node].as<Group>()) checks.push_back(checkGroup(step, options, whole));
     }
     return checks;
   }
@@ -61,7 +61,7 @@ class Trace {
   }
 
   GroupCheck checkGroup(const Step& step, const VerifyOptions& options, bool whole) const {
-    const Node& node = program_->graph.nodes[step.group];
+    const Node& node = program_->graph.nodes[step.node];
     const Graph& body = *node.as<Group>()->body;
     const KernelInfo& kernel = program_->kernels[step.kernel];
     GroupCheck check{kernel.name, kernel.nodes, {}, !whole};
@@ -70,11 +70,11 @@ class Trace {
     if (whole) {
       const std::vector<Tensor> expected = evaluate(body, operands);
       for (size_t r = 0; r < expected.size(); ++r) {
-        join(check.error, compare(doubles(actual({step.group, static_cast<int>(r)})), doubles(expected[r]), options.tolerance), node, r);
+        join(check.error, compare(doubles(actual({step.node, static_cast<int>(r)})), doubles(expected[r]), options.tolerance), node, r);
       }
       return check;
     }
-    for (size_t r = 0; r < node.results.size(); ++r) join(check.error, sampled(step.group, static_cast<int>(r), body, operands, options), node, r);
+    for (size_t r = 0; r < node.results.size(); ++r) join(check.error, sampled(step.node, static_cast<int>(r), body, operands, options), node, r);
     return check;
   }
 

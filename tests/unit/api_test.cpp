@@ -1,0 +1,168 @@
+#include <gtest/gtest.h>
+#include <tektite/tektite.h>
+
+#include <cmath>
+#include <random>
+
+namespace api = tektite::api;
+
+namespace {
+
+std::vector<float> randomFloats(size_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(count);
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+api::Settings quick() {
+  api::Settings settings;
+  settings.cache = false;
+  settings.threads = 2;
+  return settings;
+}
+
+std::string messageOf(const std::function<void()>& use) {
+  try {
+    use();
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+api::Tensor softmaxOf(const api::Tensor& x) {
+  const api::Tensor e = exp(x - amax(x, {-1}));
+  return e / sum(e, {-1});
+}
+
+}  // namespace
+
+TEST(Api, aSoftmaxIsOneLineAndOneKernel) {
+  api::Network network;
+  const api::Tensor x = network.input("x", api::Type::F32, {5, 37});
+  network.output("y", softmaxOf(x));
+  api::Executable program = network.model().compile(quick());
+  const std::vector<float> in = randomFloats(5 * 37, 1);
+  std::vector<float> out(in.size());
+  program.run({in.data()}, {out.data()});
+  for (int row = 0; row < 5; ++row) {
+    double total = 0;
+    for (int i = 0; i < 37; ++i) total += std::exp(static_cast<double>(in[static_cast<size_t>(row * 37 + i)]));
+    for (int i = 0; i < 37; ++i) {
+      const size_t at = static_cast<size_t>(row * 37 + i);
+      EXPECT_NEAR(out[at], std::exp(static_cast<double>(in[at])) / total, 1e-6);
+    }
+  }
+  const api::Summary summary = program.summary();
+  EXPECT_EQ(summary.launches, 1);
+  EXPECT_GE(summary.launchesUnfused, summary.launches);
+  EXPECT_EQ(summary.bytes, summary.bytesMinimum);
+  EXPECT_EQ(summary.peakBytes, 0);
+  EXPECT_NE(program.explain().find("launches"), std::string::npos);
+}
+
+TEST(Api, namedDimsCompileOnceForEachSetOfExtents) {
+  api::Network network;
+  const api::Tensor x = network.input("x", api::Type::F32, {"rows", 8});
+  network.output("y", max(matmul(x, network.constant({8, 3}, randomFloats(24, 2))), 0.0));
+  const api::Model model = network.model();
+  EXPECT_EQ(model.inputs()[0].shape[0].name, "rows");
+  api::Settings settings = quick();
+  settings.kept = 2;
+  api::Executable program = model.compile(settings);
+  const std::vector<float> weights = randomFloats(24, 2);
+  for (int64_t rows : {3, 1, 3, 0, 70}) {
+    const std::vector<float> in = randomFloats(static_cast<size_t>(rows * 8 + 1), 3);
+    std::vector<float> out(static_cast<size_t>(rows * 3 + 1), -1);
+    EXPECT_EQ(program.outputShapes({{rows, 8}}), (std::vector<std::vector<int64_t>>{{rows, 3}}));
+    program.run({in.data()}, {{rows, 8}}, {out.data()});
+    for (size_t row = 0; row < static_cast<size_t>(rows); ++row) {
+      for (size_t column = 0; column < 3; ++column) {
+        double expected = 0;
+        for (size_t k = 0; k < 8; ++k) expected += static_cast<double>(in[row * 8 + k]) * static_cast<double>(weights[k * 3 + column]);
+        EXPECT_NEAR(out[row * 3 + column], std::max(expected, 0.0), 1e-5);
+      }
+    }
+    EXPECT_EQ(out.back(), -1);
+  }
+  EXPECT_EQ(program.summary().compilations, 4);
+}
+
+TEST(Api, buffersNeedNotBeAligned) {
+  api::Network network;
+  const api::Tensor x = network.input("x", api::Type::F32, {100});
+  network.output("y", x * 2.0 + 1.0);
+  api::Executable program = network.model().compile(quick());
+  const std::vector<float> in = randomFloats(101, 4);
+  std::vector<float> out(102);
+  program.run({in.data() + 1}, {out.data() + 1});
+  for (size_t i = 0; i < 100; ++i) EXPECT_FLOAT_EQ(out[i + 1], in[i + 1] * 2 + 1);
+  EXPECT_EQ(out[0], 0);
+  EXPECT_EQ(out[101], 0);
+}
+
+TEST(Api, outputsThatAreInputsConstantsOrTheSameAreCopied) {
+  api::Network network;
+  const api::Tensor x = network.input("x", api::Type::F32, {6});
+  const api::Tensor y = -x;
+  network.output("same", x);
+  network.output("number", network.fill(api::Type::F32, 3, {2}));
+  network.output("first", y);
+  network.output("second", y);
+  api::Executable program = network.model().compile(quick());
+  const std::vector<float> in = randomFloats(6, 5);
+  std::vector<float> same(6), number(2), first(6), second(6);
+  program.run({in.data()}, {same.data(), number.data(), first.data(), second.data()});
+  EXPECT_EQ(same, in);
+  EXPECT_EQ(number, (std::vector<float>{3, 3}));
+  EXPECT_EQ(first, second);
+  EXPECT_EQ(first[2], -in[2]);
+}
+
+TEST(Api, fusedAndUnfusedAgreeForAnyNumberOfThreads) {
+  api::Network network;
+  const api::Tensor x = network.input("x", api::Type::F32, {32, 64});
+  const api::Tensor h = sigmoid(matmul(x, network.constant({64, 96}, randomFloats(64 * 96, 6))));
+  const api::Tensor centred = h - mean(h, {-1});
+  network.output("y", centred / sqrt(mean(centred * centred, {-1}) + 1e-5));
+  const api::Model model = network.model();
+  const std::vector<float> in = randomFloats(32 * 64, 7);
+  std::vector<std::vector<float>> results;
+  for (const bool fuse : {false, true}) {
+    for (const int threads : {1, 2, 3}) {
+      api::Settings settings = quick();
+      settings.fuse = fuse;
+      settings.threads = threads;
+      results.emplace_back(32 * 96);
+      model.compile(settings).run({in.data()}, {results.back().data()});
+    }
+  }
+  for (size_t i = 0; i < results.size(); ++i) {
+    EXPECT_EQ(results[i], results[i / 3 * 3]);  // the same bits for any number of threads
+    for (size_t k = 0; k < results[0].size(); ++k) ASSERT_NEAR(results[i][k], results[0][k], 1e-4);
+  }
+}
+
+TEST(Api, graphTextsReadBack) {
+  api::Network network;
+  const api::Tensor x = network.input("x", api::Type::F32, {4, 8});
+  network.output("y", softmaxOf(x));
+  const api::Model model = network.model();
+  EXPECT_EQ(api::Model::parse(model.text()).text(), model.text());
+}
+
+TEST(Api, wrongUseIsOneLine) {
+  EXPECT_EQ(messageOf([] { api::Model::load("missing.onnx"); }), "missing.onnx: No such file or directory");
+  api::Network network, other;
+  const api::Tensor x = network.input("x", api::Type::F32, {4, 8}), z = other.input("z", api::Type::F32, {4, 8});
+  EXPECT_EQ(messageOf([&] { x + z; }), "operands of two networks found, expected one");
+  EXPECT_EQ(messageOf([&] { exp(api::Tensor()); }), "an empty tensor found, expected one of a network");
+  network.output("y", -x);
+  api::Executable program = network.model().compile(quick());
+  float buffer[32] = {};
+  EXPECT_EQ(messageOf([&] { program.run({}, {buffer}); }), "0 input buffers found, expected 1");
+  EXPECT_EQ(messageOf([&] { program.run({buffer}, {{4, 9}}, {buffer}); }), "input 'x': f32[4x9] found, expected f32[4 x 8]");
+  EXPECT_NE(messageOf([&] { matmul(x, x); }), "no error");
+}
