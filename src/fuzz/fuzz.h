@@ -3,6 +3,7 @@
 #include <string>
 
 #include "fuzz/random_graph.h"
+#include "ir/target.h"
 #include "passes/pass.h"
 
 namespace tektite {
@@ -17,5 +18,7 @@ struct FuzzFailure {
 };
 /// A random graph after the passes (one of them disabled, by the seed) against itself before, both interpreted in double.
 std::optional<FuzzFailure> fuzzPasses(uint64_t seed);
+/// A random graph compiled fused and unfused (moves, scratch and threads by the seed), run, and held against the interpreter.
+std::optional<FuzzFailure> fuzzCompiled(uint64_t seed, const Target& target);
 
 }  // namespace tektite
