@@ -163,6 +163,6 @@ TEST(Api, wrongUseIsOneLine) {
   api::Executable program = network.model().compile(quick());
   float buffer[32] = {};
   EXPECT_EQ(messageOf([&] { program.run({}, {buffer}); }), "0 input buffers found, expected 1");
-  EXPECT_EQ(messageOf([&] { program.run({buffer}, {{4, 9}}, {buffer}); }), "input 'x': f32[4x9] found, expected f32[4 x 8]");
+  EXPECT_EQ(messageOf([&] { program.run({buffer}, {{4, 9}}, {buffer}); }), "input 'x': f32[4x9] found, expected f32[4x8]");
   EXPECT_NE(messageOf([&] { matmul(x, x); }), "no error");
 }
