@@ -42,7 +42,8 @@ class Fuser {
       greedy();
       sideBySide();
     }
-    Fused out = record(g_, clusters_, refusals_, [this](const Clusters::Body& b) { return planOf(b); });
+    Fused out = record(g_, clusters_, refusals_, [this](const Clusters::Body& b) { return planOf(b); },
+                       [this](int a, int b) { return why(a, b); });
     chooseLayouts(out.graph);
     return out;
   }
@@ -224,12 +225,25 @@ class Fuser {
       return refuse(a, b, {Reason::CodeSize, nodes, kCodeBudget, ""});
     }
     const double apart = secondsOf(a) + secondsOf(b), most = mostGain(a, b);
-    if (hasContract(a) && hasContract(b) && most < kLeastShare * apart) return refuse(a, b, {Reason::NoGain, apart, apart - most, ""});
+    if (hasContract(a) && hasContract(b) && most < kLeastShare * apart) return refuse(a, b, {Reason::NoGain, apart, apart - most, "at best "});
     if (const int way = clusters_.wayRound(a, b); way >= 0) return refuse(a, b, {Reason::Cycle, 0, 0, nameOf(way)});
     const Trial& t = tried(together(a, b));
     const Refusal r = verdict(t, apart);
     if (r.reason != Reason::None) return refuse(a, b, r);
     queue_.push({apart - t.seconds, a, b, clusters_.list[a].version, clusters_.list[b].version});
+  }
+  /// The reason of a pair that no move asked about: what the oracle says of it now.
+  Refusal why(int a, int b) {
+    if (options_.unfused) return {Reason::UserFence, 0, 0, ""};
+    if (const int way = clusters_.wayRound(a, b); way >= 0) return {Reason::Cycle, 0, 0, nameOf(way)};
+    const double apart = secondsOf(a) + secondsOf(b);
+    if (!fitsCode(a, b)) {
+      const double nodes = static_cast<double>(clusters_.list[a].nodes.size() + clusters_.list[b].nodes.size());
+      return {Reason::CodeSize, nodes, kCodeBudget, ""};
+    }
+    const Trial& t = tried(together(a, b));
+    const Refusal r = verdict(t, apart);
+    return r.reason != Reason::None ? r : Refusal{Reason::NoGain, apart, t.seconds, ""};
   }
   /// What one kernel of both can save at best: a launch, and moving what goes between them.
   double mostGain(int a, int b) const {

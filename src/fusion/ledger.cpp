@@ -51,7 +51,7 @@ std::string toText(const Refusal& r) {
     case Reason::CodeSize: return fmt::format("code size: {:.0f} operations, budget {:.0f}", r.needed, r.available);
     case Reason::TargetLacks: return fmt::format("target lacks {}", r.what);
     case Reason::NoGain:
-      return fmt::format("no gain: {:.3f} us apart, {:.3f} us together", r.needed * 1e6, r.available * 1e6);
+      return fmt::format("no gain: {:.3f} us apart, {}{:.3f} us together", r.needed * 1e6, r.what, r.available * 1e6);
     case Reason::NumericsMode: return fmt::format("numerics mode: {} is needed", r.what);
     case Reason::UserFence: return "user fence: kept apart on request";
   }

@@ -12,8 +12,9 @@ namespace {
 class Recorder {
  public:
   Recorder(const Graph& g, const Clusters& clusters, const Refusals& refusals,
-           const std::function<std::shared_ptr<const GroupPlan>(const Clusters::Body&)>& plan)
-      : g_(g), clusters_(clusters), refusals_(refusals), plan_(plan) {}
+           const std::function<std::shared_ptr<const GroupPlan>(const Clusters::Body&)>& plan,
+           const std::function<Refusal(int, int)>& why)
+      : g_(g), clusters_(clusters), refusals_(refusals), plan_(plan), why_(why) {}
 
   Fused run() {
     out_.graph.dims = g_.dims;
@@ -33,6 +34,7 @@ class Recorder {
   const Clusters& clusters_;
   const Refusals& refusals_;
   const std::function<std::shared_ptr<const GroupPlan>(const Clusters::Body&)>& plan_;
+  const std::function<Refusal(int, int)>& why_;
   Fused out_;
   std::map<Value, Value> to_;
   std::map<int, std::pair<std::shared_ptr<const GroupPlan>, std::map<Value, Value>>> plans_;  // cluster -> plan, graph value -> body value
@@ -158,16 +160,16 @@ class Recorder {
     for (int n : clusters_.list[a].nodes)
       for (int m : clusters_.list[b].nodes)
         if (const auto it = refusals_.find({n, m}); it != refusals_.end()) return it->second;
-    if (const int way = clusters_.wayRound(a, b); way >= 0) return {Reason::Cycle, 0, 0, nameOf(clusters_.list[way].nodes.front())};
-    return {Reason::UserFence, 0, 0, ""};
+    return why_(a, b);
   }
 };
 
 }  // namespace
 
 Fused record(const Graph& g, const Clusters& clusters, const Refusals& refusals,
-             const std::function<std::shared_ptr<const GroupPlan>(const Clusters::Body&)>& plan) {
-  return Recorder(g, clusters, refusals, plan).run();
+             const std::function<std::shared_ptr<const GroupPlan>(const Clusters::Body&)>& plan,
+             const std::function<Refusal(int, int)>& why) {
+  return Recorder(g, clusters, refusals, plan, why).run();
 }
 
 }  // namespace tektite

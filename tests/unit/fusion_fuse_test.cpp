@@ -136,6 +136,49 @@ TEST(FusionFuse, ResidualOfWindows) {
   EXPECT_EQ(groupsOf(big.graph), 3u) << plansOf(big);
 }
 
+TEST(FusionFuse, DiamondsAndTwoReadersAreOneKernel) {
+  Model diamond;
+  const Value x = diamond.in("x", {64, 64});
+  std::vector<Value> parts;
+  for (int i = 0; i < 16; i++) parts.push_back(diamond.b.map(fmt::format("a * {}.5", i), {x}));
+  while (parts.size() > 1) {
+    std::vector<Value> joined;
+    for (size_t i = 0; i < parts.size(); i += 2) joined.push_back(diamond.b.map("a + b", {parts[i], parts[i + 1]}));
+    parts = joined;
+  }
+  const Fused f = diamond.fused(parts);
+  EXPECT_EQ(groupsOf(f.graph), 1u);
+  expectSame(diamond.b.graph, f);
+
+  Model fibonacci;
+  Value a = fibonacci.in("a", {32}), b = fibonacci.in("b", {32});
+  for (int i = 0; i < 60; i++) {
+    const Value c = fibonacci.b.map("a + b", {a, b});
+    a = b, b = c;
+  }
+  EXPECT_EQ(groupsOf(fibonacci.fused({b}).graph), 1u);
+
+  Model two;  // one input, two results of equal axes
+  const Value y = two.in("y", {8, 16, 32, 32});
+  const Fused g = two.fused({two.b.map("a * b + c", {y, two.weight({16, 1, 1}), two.weight({16, 1, 1})}), two.b.map("select(a < 0.5, 0, a)", {y})});
+  ASSERT_EQ(groupsOf(g.graph), 1u);
+  for (const Node& n : g.graph.nodes) {
+    const Group* group = n.as<Group>();
+    if (group) {
+      EXPECT_EQ(group->plan->lists[0].stages.size(), 1u) << plansOf(g);
+    }
+  }
+}
+
+TEST(FusionFuse, EveryUnfusedEdgeHasAReason) {
+  Model m;
+  const Fused f = block(m, 128, 12, 64);
+  for (const Edge& e : f.ledger.edges) {
+    EXPECT_EQ(e.verdict == Verdict::Unfused, e.refusal.reason != Reason::None) << plansOf(f);
+    EXPECT_NE(e.refusal.reason, Reason::UserFence) << plansOf(f);
+  }
+}
+
 TEST(FusionFuse, ScatterIsAKernelOfItsOwn) {
   Model m;
   const Value base = m.in("x", {2, 6}), values = m.in("v", {2, 4});
