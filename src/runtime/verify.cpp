@@ -1,10 +1,12 @@
 #include "runtime/verify.h"
 
 #include <cmath>
+#include <cstring>
 #include <random>
 
 #include "ir/graph_eval.h"
 #include "runtime/team.h"
+#include "schedule/layout.h"
 #include "support/check.h"
 
 namespace tektite {
@@ -22,6 +24,24 @@ Array doubles(const Tensor& tensor) {
   Array array(DType::F64, tensor.shape);
   for (int64_t i = 0, n = array.elements(); i < n; ++i) storeFloat(DType::F64, array.data(), i, tensor.reals()[i]);
   return array;
+}
+
+/// A tensor that kernels keep in an order of their own.
+Array rowMajor(const TensorType& type, const std::vector<int64_t>& strides, const char* data) {
+  Array plain(type.dtype, type.extents());
+  const int64_t size = bytes(type.dtype), count = plain.elements();
+  std::vector<int64_t> at(strides.size(), 0);
+  int64_t place = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    std::memcpy(static_cast<char*>(plain.data()) + i * size, data + place * size, static_cast<size_t>(size));
+    for (size_t d = at.size(); d-- > 0;) {
+      place += strides[d];
+      if (++at[d] < plain.shape[d]) break;
+      place -= strides[d] * at[d];
+      at[d] = 0;
+    }
+  }
+  return plain;
 }
 
 /// One program run step by step: every value keeps its memory, so that a group's actual inputs can be read after it ran.
@@ -57,7 +77,16 @@ class Trace {
   Tensor actual(Value v) const {
     const TensorType& type = program_->graph.type(v);
     if (program_->graph.node(v).as<Const>()) return Tensor::fromConst(program_->graph.node(v));
-    return tensorOf(type.dtype, type.extents(), session_->data(program_->slotOf.at(v)));
+    const void* data = session_->data(program_->slotOf.at(v));
+    const Group* group = program_->graph.node(v).as<Group>();
+    if (!group || !group->plan) return tensorOf(type.dtype, type.extents(), data);
+    for (const PlanBuffer& b : group->plan->buffers) {
+      if (b.kind == PlanBuffer::Output && b.value == group->body->outputs[v.result] && !b.order.empty()) {
+        const Array plain = rowMajor(type, memoryStrides(b), static_cast<const char*>(data));
+        return tensorOf(type.dtype, type.extents(), plain.data());
+      }
+    }
+    return tensorOf(type.dtype, type.extents(), data);
   }
 
   GroupCheck checkGroup(const Step& step, const VerifyOptions& options, bool whole) const {
