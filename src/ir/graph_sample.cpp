@@ -217,7 +217,9 @@ class Sampler {
     if (needed.all) return everything();
     Shapes shapes;
     for (Value v : n.operands) shapes.push_back(g_.type(v).extents());
-    const bool said = needsOf(n, shapes, lists_[i], [&](size_t k, int64_t at) { needed_[n.operands[k].node].mark(elements(n.operands[k]), at); });
+    std::vector<int64_t> sizes;
+    for (Value v : n.operands) sizes.push_back(elements(v));
+    const bool said = needsOf(n, shapes, lists_[i], [&](size_t k, int64_t at) { needed_[n.operands[k].node].mark(sizes[k], at); });
     if (!said) everything();
   }
 

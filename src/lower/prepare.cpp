@@ -65,11 +65,12 @@ void splitSync(GroupPlan& plan, TileList& list, int at) {
 
 // ---- axes of one element, and axes that are one in memory
 
-void dropUnitAxes(Stage& stage) {
+void dropUnitAxes(Stage& stage, const Ranges& tiles) {
   std::unordered_map<std::string, Expr> fixed;
   std::vector<StageAxis> kept;
   for (const StageAxis& a : stage.axes) {
-    if (a.region.size == 1 && a.extent >= 1) fixed.emplace(a.var, a.region.base);
+    const bool there = a.region.size == 1 && proves(logicalAnd(le(0, a.region.base), lt(a.region.base, a.extent)), tiles);
+    if (there) fixed.emplace(a.var, a.region.base);  // else the region may be clipped away
     else kept.push_back(a);
   }
   if (fixed.empty()) return;
@@ -300,7 +301,9 @@ GroupPlan prepare(const GroupPlan& in, const Target& target) {
   for (TileList& list : plan.lists) {
     if (list.sync >= 0) splitSync(plan, list, list.sync);
     if (plan.lists.size() == 1) walkByPieces(plan, list, target);
-    for (Stage& stage : list.stages) dropUnitAxes(stage);
+    Ranges tiles;
+    for (const TileAxis& t : list.tiles) tiles[t.var] = {0, std::max<int64_t>(t.count() - 1, 0)};
+    for (Stage& stage : list.stages) dropUnitAxes(stage, tiles);
     narrowGrid(list, target);
   }
   mergeAxes(plan);

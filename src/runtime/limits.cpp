@@ -23,6 +23,7 @@ __attribute__((target("avx512f"))) float fmaAvx512(int64_t rounds) {
   __m512 sum[kAccumulators], m = _mm512_set1_ps(0.999f), a = _mm512_set1_ps(1e-3f);
   for (auto& s : sum) s = _mm512_set1_ps(1.0f);
   for (int64_t i = 0; i < rounds; ++i) {
+#pragma GCC unroll 12
     for (auto& s : sum) s = _mm512_fmadd_ps(s, m, a);
   }
   for (int i = 1; i < kAccumulators; ++i) sum[0] = _mm512_add_ps(sum[0], sum[i]);
@@ -33,6 +34,7 @@ __attribute__((target("avx2,fma"))) float fmaAvx2(int64_t rounds) {
   __m256 sum[kAccumulators], m = _mm256_set1_ps(0.999f), a = _mm256_set1_ps(1e-3f);
   for (auto& s : sum) s = _mm256_set1_ps(1.0f);
   for (int64_t i = 0; i < rounds; ++i) {
+#pragma GCC unroll 12
     for (auto& s : sum) s = _mm256_fmadd_ps(s, m, a);
   }
   for (int i = 1; i < kAccumulators; ++i) sum[0] = _mm256_add_ps(sum[0], sum[i]);
@@ -52,6 +54,7 @@ float multiplyAdd(int64_t rounds, int& lanes) {
   __m128 sum[kAccumulators], m = _mm_set1_ps(0.999f), a = _mm_set1_ps(1e-3f);
   for (auto& s : sum) s = _mm_set1_ps(1.0f);
   for (int64_t i = 0; i < rounds; ++i) {
+#pragma GCC unroll 12
     for (auto& s : sum) s = _mm_add_ps(_mm_mul_ps(s, m), a);
   }
   for (int i = 1; i < kAccumulators; ++i) sum[0] = _mm_add_ps(sum[0], sum[i]);
