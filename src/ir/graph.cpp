@@ -1,5 +1,8 @@
 #include "ir/graph.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <mutex>
 
@@ -41,6 +44,14 @@ std::string toText(const TensorType& t) {
   return out + ']';
 }
 
+void ConstData::forget() const {
+  if (!mapped) return;
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto first = (reinterpret_cast<uintptr_t>(data) + page - 1) / page * page;
+  const auto end = (reinterpret_cast<uintptr_t>(data) + bytes) / page * page;
+  if (first < end) madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);
+}
+
 Hash ConstData::hash() const {
   static std::mutex guard;
   {
@@ -49,6 +60,7 @@ Hash ConstData::hash() const {
   }
   Hasher h;
   h.add(std::string_view(static_cast<const char*>(data), data ? bytes : 0));
+  forget();
   const auto value = std::make_shared<Hash>(h.finish());
   const std::lock_guard lock(guard);
   hash_ = value;

@@ -40,6 +40,9 @@ struct ConstData {
   const void* data = nullptr;
   size_t bytes = 0;
   std::shared_ptr<const void> owner;
+  bool mapped = false;   ///< lies in a mapped file
+  /// Gives the pages of mapped data back to the system, which reads them again when they are touched. Else does nothing.
+  void forget() const;
   Hash hash() const;  ///< of the bytes; computed once (large data: of a sample of it and its address are not enough, all is read)
  private:
   mutable std::shared_ptr<Hash> hash_;

@@ -148,6 +148,7 @@ std::shared_ptr<const ConstData> part(const std::shared_ptr<const ConstData>& of
   out->data = static_cast<const char*>(of->data) + offset;
   out->bytes = length;
   out->owner = of;
+  out->mapped = of->mapped;
   return out;
 }
 
@@ -206,6 +207,7 @@ std::shared_ptr<const ConstData> mapFile(const std::string& path) {
   out->data = data;
   out->bytes = mapping->bytes;
   out->owner = mapping;
+  out->mapped = true;
   return out;
 }
 

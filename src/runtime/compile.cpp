@@ -172,6 +172,7 @@ class Assembler {
     if (options_.code) {
       program_.packed.push_back(packConstant(packed, type, source, hardwareThreads()));
       data = program_.packed.back().data();
+      if (constant->data) constant->data->forget();
     }
     program_.packedBytes += size;
     return packedSlots_[key.finish()] = newSlot({Slot::Packed, size, 0, 0, data});
