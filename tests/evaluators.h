@@ -19,25 +19,31 @@ struct Skipped : std::runtime_error {
 };
 struct Evaluator {
   std::string name;
-  std::function<std::vector<TensorAttribute>(const Graph&, const std::vector<TensorAttribute>&)> run;
+  std::function<std::vector<TensorAttribute>(const Graph&, const std::vector<TensorAttribute>&)>
+      run;
 };
 
-inline std::vector<TensorAttribute> interpret(const Graph& graph, const std::vector<TensorAttribute>& inputs) {
+inline std::vector<TensorAttribute> interpret(const Graph& graph,
+                                              const std::vector<TensorAttribute>& inputs) {
   std::vector<Tensor> in;
-  for (const TensorAttribute& t : inputs) in.push_back(Tensor::fromRaw(t.type.dtype, t.type.extents(), t.data->data));
+  for (const TensorAttribute& t : inputs)
+    in.push_back(Tensor::fromRaw(t.type.dtype, t.type.extents(), t.data->data));
   std::vector<TensorAttribute> out;
   for (const Tensor& t : evaluate(graph, in)) out.push_back({t.type(), t.toConst()});
   return out;
 }
 
 /// Compiled for this machine; unfused: a kernel for each node of the model.
-inline std::vector<TensorAttribute> runCompiled(const Graph& graph, const std::vector<TensorAttribute>& inputs, bool unfused) {
+inline std::vector<TensorAttribute> runCompiled(const Graph& graph,
+                                                const std::vector<TensorAttribute>& inputs,
+                                                bool unfused) {
   CompileOptions options;
   options.target = hostTarget();
   options.fusion.unfused = unfused;
   const Graph prepared = prepareGraph(graph, {}, {});
   for (const Node& n : prepared.nodes)
-    if (n.as<Branch>() || n.as<Loop>() || n.as<Scan>() || n.as<Call>()) throw Skipped("not compiled yet: " + std::string(kindName(n.kind)));
+    if (n.as<Branch>() || n.as<Loop>() || n.as<Scan>() || n.as<Call>())
+      throw Skipped("not compiled yet: " + std::string(kindName(n.kind)));
   const auto program = compile(prepared, options);
   std::vector<const void*> in;
   for (const TensorAttribute& t : inputs) in.push_back(t.data->data);
@@ -45,7 +51,8 @@ inline std::vector<TensorAttribute> runCompiled(const Graph& graph, const std::v
   std::vector<void*> to;
   std::vector<TensorAttribute> out;
   for (const TensorType& t : program->outputs) {
-    memory.push_back(std::make_shared<std::vector<char>>(static_cast<size_t>(t.elements()) * static_cast<size_t>(bytes(t.dtype)) + 1));
+    memory.push_back(std::make_shared<std::vector<char>>(
+        static_cast<size_t>(t.elements()) * static_cast<size_t>(bytes(t.dtype)) + 1));
     to.push_back(memory.back()->data());
     auto data = std::make_shared<ConstData>();
     data->data = to.back();
@@ -60,8 +67,11 @@ inline std::vector<TensorAttribute> runCompiled(const Graph& graph, const std::v
 inline const std::vector<Evaluator>& evaluators() {
   static const std::vector<Evaluator> all = {
       {"interpreted", interpret},
-      {"fused", [](const Graph& g, const std::vector<TensorAttribute>& in) { return runCompiled(g, in, false); }},
-      {"unfused", [](const Graph& g, const std::vector<TensorAttribute>& in) { return runCompiled(g, in, true); }}};
+      {"fused", [](const Graph& g,
+                   const std::vector<TensorAttribute>& in) { return runCompiled(g, in, false); }},
+      {"unfused", [](const Graph& g, const std::vector<TensorAttribute>& in) {
+         return runCompiled(g, in, true);
+       }}};
   return all;
 }
 

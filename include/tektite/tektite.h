@@ -21,7 +21,23 @@ namespace tektite {
 inline namespace api {
 
 /// Element types. In memory bool and the 4-bit types take one byte each.
-enum class Type : uint8_t { Bool, I4, U4, I8, U8, I16, U16, I32, U32, I64, U64, F16, BF16, F32, F64 };
+enum class Type : uint8_t {
+  Bool,
+  I4,
+  U4,
+  I8,
+  U8,
+  I16,
+  U16,
+  I32,
+  U32,
+  I64,
+  U64,
+  F16,
+  BF16,
+  F32,
+  F64
+};
 
 /// An extent: a number, or a named dim that a run's inputs decide.
 struct Dim {
@@ -30,7 +46,7 @@ struct Dim {
   Dim(std::string name) : name(std::move(name)) {}
   Dim(const char* name) : name(name) {}
   int64_t number = -1;
-  std::string name;   ///< "" where it is a number
+  std::string name;  ///< "" where it is a number
   friend bool operator==(const Dim&, const Dim&) = default;
 };
 using Shape = std::vector<Dim>;
@@ -45,26 +61,27 @@ struct Port {
 /// How a model is compiled.
 struct Settings {
   enum class Numerics : uint8_t {
-    Strict,    ///< the unfused program's bits
-    Ordered,   ///< multiply-adds are fused and sums taken tile by tile; the same bits on every run, for any number of threads
-    Fast       ///< algebraic rewrites too
+    Strict,   ///< the unfused program's bits
+    Ordered,  ///< multiply-adds are fused and sums taken tile by tile; the same bits on every run, for any number of threads
+    Fast      ///< algebraic rewrites too
   };
-  std::string target = "host";              ///< a preset or a target file
-  int threads = 0;                          ///< of a run; 0: all cores
-  bool fuse = true;                         ///< false: one kernel for each node of the model
+  std::string target = "host";  ///< a preset or a target file
+  int threads = 0;              ///< of a run; 0: all cores
+  bool fuse = true;             ///< false: one kernel for each node of the model
   Numerics numerics = Numerics::Ordered;
-  std::map<std::string, int64_t> dims;      ///< numbers for named dims that no input's shape decides
-  bool cache = true;                        ///< keep compiled code on disk
-  std::string cacheFolder;                  ///< "": $TEKTITE_CACHE, $XDG_CACHE_HOME/tektite or ~/.cache/tektite
-  int kept = 8;                             ///< compiled programs that are kept for different extents of named dims
+  std::map<std::string, int64_t> dims;  ///< numbers for named dims that no input's shape decides
+  bool cache = true;                    ///< keep compiled code on disk
+  std::string cacheFolder;  ///< "": $TEKTITE_CACHE, $XDG_CACHE_HOME/tektite or ~/.cache/tektite
+  int kept = 8;             ///< compiled programs that are kept for different extents of named dims
 };
 
 /// What a compiled model does, in numbers. "Unfused": the same with one kernel for each node.
 struct Summary {
   int64_t launches, launchesUnfused;
-  int64_t bytes, bytesUnfused, bytesMinimum;   ///< main-memory traffic of a run, planned; at least: inputs, constants and outputs once
-  int64_t peakBytes, peakBytesUnfused;         ///< of intermediate values
-  int compilations;                            ///< programs compiled so far, one for each set of extents
+  int64_t bytes, bytesUnfused,
+      bytesMinimum;  ///< main-memory traffic of a run, planned; at least: inputs, constants and outputs once
+  int64_t peakBytes, peakBytesUnfused;  ///< of intermediate values
+  int compilations;                     ///< programs compiled so far, one for each set of extents
 };
 
 /// A compiled model. Not for use by several threads at once.
@@ -74,13 +91,15 @@ class Executable {
   /// aligned to 64 bytes. For models without named dims, or with those of Settings::dims.
   void run(const std::vector<const void*>& inputs, const std::vector<void*>& outputs);
   /// The same for inputs of these shapes; compiles where they are new.
-  void run(const std::vector<const void*>& inputs, const std::vector<std::vector<int64_t>>& inputShapes, const std::vector<void*>& outputs);
+  void run(const std::vector<const void*>& inputs,
+           const std::vector<std::vector<int64_t>>& inputShapes, const std::vector<void*>& outputs);
   /// The shapes of the outputs for inputs of these shapes; compiles where they are new.
-  std::vector<std::vector<int64_t>> outputShapes(const std::vector<std::vector<int64_t>>& inputShapes);
+  std::vector<std::vector<int64_t>> outputShapes(
+      const std::vector<std::vector<int64_t>>& inputShapes);
 
   // About the program that was used last (or for Settings::dims, where none was)
   Summary summary() const;
-  std::string explain() const;       ///< kernels, what each moves, and the verdict on every edge
+  std::string explain() const;  ///< kernels, what each moves, and the verdict on every edge
   std::string explainJson() const;
 
  private:
@@ -92,11 +111,11 @@ class Executable {
 /// A tensor program: loaded, or built with a Network. Immutable.
 class Model {
  public:
-  static Model load(const std::string& path);            ///< `.onnx`, or `.tk` with a graph's text
+  static Model load(const std::string& path);  ///< `.onnx`, or `.tk` with a graph's text
   static Model parse(std::string_view graphText);
   std::vector<Port> inputs() const;
   std::vector<Port> outputs() const;
-  std::string text() const;                              ///< the graph, as parse() reads it
+  std::string text() const;  ///< the graph, as parse() reads it
   Executable compile(const Settings& settings = {}) const;
 
  private:
@@ -159,7 +178,7 @@ Tensor operator-(double a, const Tensor& b);
 Tensor operator*(double a, const Tensor& b);
 Tensor operator/(double a, const Tensor& b);
 Tensor operator-(const Tensor& a);
-Tensor max(const Tensor& a, const Tensor& b);   ///< NaN where either is
+Tensor max(const Tensor& a, const Tensor& b);  ///< NaN where either is
 Tensor min(const Tensor& a, const Tensor& b);
 Tensor max(const Tensor& a, double b);
 Tensor min(const Tensor& a, double b);
@@ -181,8 +200,11 @@ Tensor amin(const Tensor& a, const std::vector<int>& axes);
 Tensor contract(std::string_view labels, const Tensor& a, const Tensor& b);
 /// Matrices in the last two axes; leading axes are equal, or missing in one of them.
 inline Tensor matmul(const Tensor& a, const Tensor& b) {
-  const auto leading = [](const Tensor& t) { return static_cast<size_t>(t.rank() > 2 ? t.rank() - 2 : 0); };
-  const std::string batch = std::string("abcdefgh").substr(0, leading(a) > leading(b) ? leading(a) : leading(b));
+  const auto leading = [](const Tensor& t) {
+    return static_cast<size_t>(t.rank() > 2 ? t.rank() - 2 : 0);
+  };
+  const std::string batch =
+      std::string("abcdefgh").substr(0, leading(a) > leading(b) ? leading(a) : leading(b));
   const auto of = [&](const Tensor& t) { return batch.substr(batch.size() - leading(t)); };
   return contract(of(a) + "xy," + of(b) + "yz->" + batch + "xz", a, b);
 }
@@ -191,7 +213,8 @@ inline Tensor matmul(const Tensor& a, const Tensor& b) {
 Tensor transpose(const Tensor& a, const std::vector<int>& permutation);
 Tensor reshape(const Tensor& a, const Shape& shape);
 Tensor broadcast(const Tensor& a, const Shape& shape);
-Tensor slice(const Tensor& a, const std::vector<int64_t>& starts, const std::vector<int64_t>& sizes);
+Tensor slice(const Tensor& a, const std::vector<int64_t>& starts,
+             const std::vector<int64_t>& sizes);
 Tensor concat(const std::vector<Tensor>& parts, int axis);
 
 }  // namespace api

@@ -30,7 +30,8 @@ namespace {
 
 std::vector<Expr> extentsOf(const Shape& shape) {
   std::vector<Expr> extents;
-  for (const Dim& dim : shape) extents.push_back(dim.name.empty() ? Expr(dim.number) : var(dim.name));
+  for (const Dim& dim : shape)
+    extents.push_back(dim.name.empty() ? Expr(dim.number) : var(dim.name));
   return extents;
 }
 
@@ -41,7 +42,8 @@ Tensor build(const std::vector<Tensor>& operands, F make) {
   const std::shared_ptr<NetworkState> network = Access::network(operands[0]);
   std::vector<Value> values;
   for (const Tensor& operand : operands) {
-    if (Access::network(operand) != network) userError("operands of two networks found, expected one");
+    if (Access::network(operand) != network)
+      userError("operands of two networks found, expected one");
     values.push_back(Access::value(operand));
   }
   Builder& builder = network->builder;
@@ -49,7 +51,8 @@ Tensor build(const std::vector<Tensor>& operands, F make) {
 }
 
 /// Stable names for reports: what is built, and which one it is.
-Tensor named(const char* what, const std::vector<Tensor>& operands, const std::function<Value(Builder&, const std::vector<Value>&)>& make) {
+Tensor named(const char* what, const std::vector<Tensor>& operands,
+             const std::function<Value(Builder&, const std::vector<Value>&)>& make) {
   return build(operands, [&](Builder& builder, const std::vector<Value>& values) {
     builder.origin = fmt::format("{}_{}", what, builder.graph.nodes.size());
     return make(builder, values);
@@ -57,7 +60,8 @@ Tensor named(const char* what, const std::vector<Tensor>& operands, const std::f
 }
 
 Tensor scalarText(const char* what, const char* text, const std::vector<Tensor>& operands) {
-  return named(what, operands, [&](Builder& b, const std::vector<Value>& v) { return b.map(text, v); });
+  return named(what, operands,
+               [&](Builder& b, const std::vector<Value>& v) { return b.map(text, v); });
 }
 
 /// With a number as the other operand, of the same type.
@@ -69,12 +73,16 @@ Tensor withNumber(const char* what, const char* text, const Tensor& a, double nu
 }
 
 Tensor reduced(const char* combine, const Tensor& a, const std::vector<int>& axes) {
-  return named(combine, {a}, [&](Builder& b, const std::vector<Value>& v) { return b.reduce(combine, v[0], axes); });
+  return named(combine, {a}, [&](Builder& b, const std::vector<Value>& v) {
+    return b.reduce(combine, v[0], axes);
+  });
 }
 
 }  // namespace
 
-Type Tensor::type() const { return static_cast<Type>(Access::network(*this)->builder.dtype(Access::value(*this))); }
+Type Tensor::type() const {
+  return static_cast<Type>(Access::network(*this)->builder.dtype(Access::value(*this)));
+}
 
 Shape Tensor::shape() const {
   Shape shape;
@@ -91,7 +99,8 @@ Tensor Network::input(const std::string& name, Type type, const Shape& shape) {
   for (const Dim& dim : shape) {
     if (!dim.name.empty()) state_->builder.graph.dims.try_emplace(dim.name);
   }
-  return Access::tensor(state_, state_->builder.input(name, {static_cast<DType>(type), extentsOf(shape)}));
+  return Access::tensor(state_,
+                        state_->builder.input(name, {static_cast<DType>(type), extentsOf(shape)}));
 }
 
 Tensor Network::constant(Type type, const Shape& shape, const void* elements) {
@@ -116,11 +125,13 @@ Tensor Network::constant(const Shape& shape, const std::vector<float>& elements)
 }
 
 Tensor Network::fill(Type type, double value, const Shape& shape) {
-  return Access::tensor(state_, state_->builder.splat(static_cast<DType>(type), value, extentsOf(shape)));
+  return Access::tensor(state_,
+                        state_->builder.splat(static_cast<DType>(type), value, extentsOf(shape)));
 }
 
 void Network::output(const std::string& name, const Tensor& value) {
-  if (Access::network(value) != state_) userError("output '{}': a tensor of another network found", name);
+  if (Access::network(value) != state_)
+    userError("output '{}': a tensor of another network found", name);
   state_->outputs.push_back(Access::value(value));
   state_->outputNames.push_back(name);
 }
@@ -134,7 +145,8 @@ Model Network::model() const {
 }
 
 Tensor map(std::string_view text, const std::vector<Tensor>& operands) {
-  return named("map", operands, [&](Builder& b, const std::vector<Value>& v) { return b.map(text, v); });
+  return named("map", operands,
+               [&](Builder& b, const std::vector<Value>& v) { return b.map(text, v); });
 }
 
 Tensor operator+(const Tensor& a, const Tensor& b) { return scalarText("add", "a + b", {a, b}); }
@@ -162,7 +174,9 @@ Tensor erf(const Tensor& a) { return scalarText("erf", "erf(a)", {a}); }
 Tensor sigmoid(const Tensor& a) { return scalarText("sigmoid", "sigmoid(a)", {a}); }
 
 Tensor convert(const Tensor& a, Type type) {
-  return named("cast", {a}, [&](Builder& b, const std::vector<Value>& v) { return b.convert(v[0], static_cast<DType>(type)); });
+  return named("cast", {a}, [&](Builder& b, const std::vector<Value>& v) {
+    return b.convert(v[0], static_cast<DType>(type));
+  });
 }
 
 Tensor sum(const Tensor& a, const std::vector<int>& axes) { return reduced("sum", a, axes); }
@@ -172,32 +186,45 @@ Tensor amin(const Tensor& a, const std::vector<int>& axes) { return reduced("min
 Tensor mean(const Tensor& a, const std::vector<int>& axes) {
   return named("mean", {a}, [&](Builder& b, const std::vector<Value>& v) {
     Expr count = 1;
-    for (int axis : axes) count = count * b.type(v[0]).shape[static_cast<size_t>(axis < 0 ? axis + b.rank(v[0]) : axis)];
+    for (int axis : axes)
+      count =
+          count * b.type(v[0]).shape[static_cast<size_t>(axis < 0 ? axis + b.rank(v[0]) : axis)];
     const Value total = b.reduce("sum", v[0], axes);
     return b.map(apply(Op::Div, {var("$0", b.dtype(total)), cast(b.dtype(total), count)}), {total});
   });
 }
 
 Tensor contract(std::string_view labels, const Tensor& a, const Tensor& b) {
-  return named("contract", {a, b}, [&](Builder& builder, const std::vector<Value>& v) { return builder.contract(labels, v[0], v[1]); });
+  return named("contract", {a, b}, [&](Builder& builder, const std::vector<Value>& v) {
+    return builder.contract(labels, v[0], v[1]);
+  });
 }
 
 Tensor transpose(const Tensor& a, const std::vector<int>& permutation) {
-  return named("transpose", {a}, [&](Builder& b, const std::vector<Value>& v) { return b.transpose(v[0], permutation); });
+  return named("transpose", {a}, [&](Builder& b, const std::vector<Value>& v) {
+    return b.transpose(v[0], permutation);
+  });
 }
 Tensor reshape(const Tensor& a, const Shape& shape) {
-  return named("reshape", {a}, [&](Builder& b, const std::vector<Value>& v) { return b.reshape(v[0], extentsOf(shape)); });
+  return named("reshape", {a}, [&](Builder& b, const std::vector<Value>& v) {
+    return b.reshape(v[0], extentsOf(shape));
+  });
 }
 Tensor broadcast(const Tensor& a, const Shape& shape) {
-  return named("broadcast", {a}, [&](Builder& b, const std::vector<Value>& v) { return b.broadcast(v[0], extentsOf(shape)); });
+  return named("broadcast", {a}, [&](Builder& b, const std::vector<Value>& v) {
+    return b.broadcast(v[0], extentsOf(shape));
+  });
 }
-Tensor slice(const Tensor& a, const std::vector<int64_t>& starts, const std::vector<int64_t>& sizes) {
+Tensor slice(const Tensor& a, const std::vector<int64_t>& starts,
+             const std::vector<int64_t>& sizes) {
   return named("slice", {a}, [&](Builder& b, const std::vector<Value>& v) {
-    return b.slice(v[0], {starts.begin(), starts.end()}, {sizes.begin(), sizes.end()}, std::vector<int64_t>(starts.size(), 1));
+    return b.slice(v[0], {starts.begin(), starts.end()}, {sizes.begin(), sizes.end()},
+                   std::vector<int64_t>(starts.size(), 1));
   });
 }
 Tensor concat(const std::vector<Tensor>& parts, int axis) {
-  return named("concat", parts, [&](Builder& b, const std::vector<Value>& v) { return b.concat(v, axis); });
+  return named("concat", parts,
+               [&](Builder& b, const std::vector<Value>& v) { return b.concat(v, axis); });
 }
 
 }  // namespace api

@@ -16,7 +16,8 @@
 namespace tektite {
 inline namespace api {
 
-static_assert(static_cast<int>(Type::F64) == static_cast<int>(DType::F64) && static_cast<int>(Type::I32) == static_cast<int>(DType::I32),
+static_assert(static_cast<int>(Type::F64) == static_cast<int>(DType::F64) &&
+                  static_cast<int>(Type::I32) == static_cast<int>(DType::I32),
               "Type is DType's public face");
 
 namespace {
@@ -30,7 +31,9 @@ Shape shapeOf(const std::vector<Expr>& extents) {
   return shape;
 }
 
-Port portOf(const std::string& name, const TensorType& type) { return {name, static_cast<Type>(type.dtype), shapeOf(type.shape)}; }
+Port portOf(const std::string& name, const TensorType& type) {
+  return {name, static_cast<Type>(type.dtype), shapeOf(type.shape)};
+}
 
 CompileOptions optionsOf(const Settings& settings) {
   CompileOptions options;
@@ -44,7 +47,9 @@ CompileOptions optionsOf(const Settings& settings) {
   }
   options.passes.numerics = options.fusion.numerics;
   options.passes.verifyEach = false;
-  if (settings.cache) options.cacheFolder = settings.cacheFolder.empty() ? defaultCacheFolder() : settings.cacheFolder;
+  if (settings.cache)
+    options.cacheFolder =
+        settings.cacheFolder.empty() ? defaultCacheFolder() : settings.cacheFolder;
   return options;
 }
 
@@ -71,7 +76,8 @@ Model Model::parse(std::string_view graphText) {
 
 std::vector<Port> Model::inputs() const {
   std::vector<Port> ports;
-  for (Value v : state_->graph.inputs()) ports.push_back(portOf(state_->graph.node(v).name, state_->graph.type(v)));
+  for (Value v : state_->graph.inputs())
+    ports.push_back(portOf(state_->graph.node(v).name, state_->graph.type(v)));
   return ports;
 }
 
@@ -79,7 +85,8 @@ std::vector<Port> Model::outputs() const {
   const Graph& graph = state_->graph;
   std::vector<Port> ports;
   for (size_t i = 0; i < graph.outputs.size(); ++i) {
-    ports.push_back(portOf(i < graph.outputNames.size() ? graph.outputNames[i] : "", graph.type(graph.outputs[i])));
+    ports.push_back(portOf(i < graph.outputNames.size() ? graph.outputNames[i] : "",
+                           graph.type(graph.outputs[i])));
   }
   return ports;
 }
@@ -90,11 +97,13 @@ std::string Model::text() const { return toText(state_->graph); }
 
 struct Executable::State {
   State(const Graph& graph, const Settings& settings)
-      : specializer(graph, optionsOf(settings), static_cast<size_t>(std::max(settings.kept, 1))), dims(settings.dims) {}
+      : specializer(graph, optionsOf(settings), static_cast<size_t>(std::max(settings.kept, 1))),
+        dims(settings.dims) {}
 
   Specializer specializer;
   std::map<std::string, int64_t> dims;
-  std::vector<std::vector<int64_t>> shapes;    // of the run before, whose instance is still at the front
+  std::vector<std::vector<int64_t>>
+      shapes;  // of the run before, whose instance is still at the front
   Specializer::Instance* last = nullptr;
 
   Specializer::Instance& current() { return last ? *last : use(specializer.at(dims)); }
@@ -125,7 +134,8 @@ void checkCount(size_t found, size_t expected, const char* what) {
   if (found != expected) userError("{} {} found, expected {}", found, what, expected);
 }
 
-void runOn(Specializer::Instance& instance, const std::vector<const void*>& inputs, const std::vector<void*>& outputs) {
+void runOn(Specializer::Instance& instance, const std::vector<const void*>& inputs,
+           const std::vector<void*>& outputs) {
   checkCount(inputs.size(), instance.program->inputs.size(), "input buffers");
   checkCount(outputs.size(), instance.program->outputs.size(), "output buffers");
   instance.session->run(inputs.data(), outputs.data());
@@ -139,26 +149,42 @@ Report reportOn(Specializer& specializer, const Specializer::Instance& instance)
 
 }  // namespace
 
-void Executable::run(const std::vector<const void*>& inputs, const std::vector<void*>& outputs) { runOn(state_->current(), inputs, outputs); }
+void Executable::run(const std::vector<const void*>& inputs, const std::vector<void*>& outputs) {
+  runOn(state_->current(), inputs, outputs);
+}
 
-void Executable::run(const std::vector<const void*>& inputs, const std::vector<std::vector<int64_t>>& inputShapes,
+void Executable::run(const std::vector<const void*>& inputs,
+                     const std::vector<std::vector<int64_t>>& inputShapes,
                      const std::vector<void*>& outputs) {
   runOn(state_->forShapes(inputShapes), inputs, outputs);
 }
 
-std::vector<std::vector<int64_t>> Executable::outputShapes(const std::vector<std::vector<int64_t>>& inputShapes) {
+std::vector<std::vector<int64_t>> Executable::outputShapes(
+    const std::vector<std::vector<int64_t>>& inputShapes) {
   std::vector<std::vector<int64_t>> shapes;
-  for (const TensorType& type : state_->forShapes(inputShapes).program->outputs) shapes.push_back(type.extents());
+  for (const TensorType& type : state_->forShapes(inputShapes).program->outputs)
+    shapes.push_back(type.extents());
   return shapes;
 }
 
 Summary Executable::summary() const {
   const Report r = reportOn(state_->specializer, state_->current());
-  return {r.launches, r.launchesUnfused, r.bytes, r.bytesUnfused, r.bytesMinimum, r.peakBytes, r.peakBytesUnfused, state_->specializer.compilations()};
+  return {r.launches,
+          r.launchesUnfused,
+          r.bytes,
+          r.bytesUnfused,
+          r.bytesMinimum,
+          r.peakBytes,
+          r.peakBytesUnfused,
+          state_->specializer.compilations()};
 }
 
-std::string Executable::explain() const { return toText(reportOn(state_->specializer, state_->current()), true); }
-std::string Executable::explainJson() const { return toJson(reportOn(state_->specializer, state_->current())); }
+std::string Executable::explain() const {
+  return toText(reportOn(state_->specializer, state_->current()), true);
+}
+std::string Executable::explainJson() const {
+  return toJson(reportOn(state_->specializer, state_->current()));
+}
 
 }  // namespace api
 }  // namespace tektite

@@ -11,7 +11,7 @@ namespace tektite {
 
 struct Supports {
   bool yes = true;
-  std::string why;           ///< where not
+  std::string why;  ///< where not
 };
 
 }  // namespace tektite

@@ -1,11 +1,10 @@
 #include <sys/resource.h>
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "cli/cli.h"
@@ -21,11 +20,13 @@ using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
 constexpr char kVersion[] = "0.1.0";
-constexpr double kLimitSeconds = 0.3;   // to measure the machine's limits
-constexpr double kSliceSeconds = 0.002; // one sample of a model that is faster holds several runs
-constexpr size_t kMinPairs = 30;        // of a comparison
+constexpr double kLimitSeconds = 0.3;    // to measure the machine's limits
+constexpr double kSliceSeconds = 0.002;  // one sample of a model that is faster holds several runs
+constexpr size_t kMinPairs = 30;         // of a comparison
 
-double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 int64_t peakRssBytes() {
   rusage usage;
@@ -59,7 +60,9 @@ class Runner {
   void warmUp() {
     for (int i = 0; i < 3; ++i) estimate_ = once();
   }
-  int perSample() const { return std::clamp(static_cast<int>(kSliceSeconds / std::max(estimate_, 1e-9)), 1, 10000); }
+  int perSample() const {
+    return std::clamp(static_cast<int>(kSliceSeconds / std::max(estimate_, 1e-9)), 1, 10000);
+  }
   double estimate() const { return estimate_; }
   const Program& program() const { return *program_; }
   const std::vector<Array>& outputs() const { return outputs_; }
@@ -75,7 +78,8 @@ class Runner {
 
 double quantile(std::vector<double> samples, double q) {
   std::sort(samples.begin(), samples.end());
-  return samples[std::min(samples.size() - 1, static_cast<size_t>(q * static_cast<double>(samples.size())))];
+  return samples[std::min(samples.size() - 1,
+                          static_cast<size_t>(q * static_cast<double>(samples.size())))];
 }
 
 double median(std::vector<double> samples) {
@@ -109,36 +113,42 @@ Samples measure(Runner& fused, Runner* unfused, double seconds, Progress& progre
   while (since(start) < seconds || samples.fused.size() < least) {
     samples.fused.push_back(fused.mean(fused.perSample()));
     if (unfused) samples.unfused.push_back(unfused->mean(unfused->perSample()));
-    progress.show("measuring", static_cast<size_t>(std::min(since(start), seconds) * 1e3), static_cast<size_t>(seconds * 1e3));
+    progress.show("measuring", static_cast<size_t>(std::min(since(start), seconds) * 1e3),
+                  static_cast<size_t>(seconds * 1e3));
   }
   return samples;
 }
 
 /// The worker protocol: JSON lines on standard input and output, one answer a line.
 int serve(const Prepared& p, Runner& runner, double compileSeconds, int64_t baseBytes) {
-  const auto say = [](const Json& json) {
-    std::cout << json.dump() << std::endl;
-  };
+  const auto say = [](const Json& json) { std::cout << json.dump() << std::endl; };
   constexpr double kMegabyte = 1 << 20;
   const double once = runner.once();
-  say({{"ok", true}, {"compile_s", compileSeconds}, {"once_s", once}, {"version", kVersion},
-       {"base_rss_mb", std::llround(static_cast<double>(baseBytes) / kMegabyte)}, {"threads", p.options.threads}});
+  say({{"ok", true},
+       {"compile_s", compileSeconds},
+       {"once_s", once},
+       {"version", kVersion},
+       {"base_rss_mb", std::llround(static_cast<double>(baseBytes) / kMegabyte)},
+       {"threads", p.options.threads}});
   for (std::string line; std::getline(std::cin, line);) {
     try {
       const Json request = Json::parse(line);
       const std::string command = request.at("cmd");
       if (command == "run") {
         std::vector<int64_t> times;
-        for (int64_t i = 0, n = request.at("n"); i < n; ++i) times.push_back(std::llround(runner.once() * 1e9));
+        for (int64_t i = 0, n = request.at("n"); i < n; ++i)
+          times.push_back(std::llround(runner.once() * 1e9));
         say({{"ns", times}});
       } else if (command == "save") {
         const std::string folder = request.at("dir");
-        for (size_t i = 0; i < runner.outputs().size(); ++i) writeNpy(fmt::format("{}/output_{}.npy", folder, i), runner.outputs()[i]);
+        for (size_t i = 0; i < runner.outputs().size(); ++i)
+          writeNpy(fmt::format("{}/output_{}.npy", folder, i), runner.outputs()[i]);
         say({{"ok", true}});
       } else if (command == "rss") {
         say({{"rss_mb", std::llround(static_cast<double>(peakRssBytes()) / kMegabyte)}});
       } else {
-        say({{"ok", false}, {"error", fmt::format("cmd: '{}' found, expected run, save or rss", command)}});
+        say({{"ok", false},
+             {"error", fmt::format("cmd: '{}' found, expected run, save or rss", command)}});
       }
     } catch (const std::exception& error) {
       say({{"ok", false}, {"error", error.what()}});
@@ -164,15 +174,20 @@ int worker(const Options& options) {
 
 void print(const Json& json, const Report& report) {
   const auto ms = [&](const char* key) { return secondsText(json.at(key).get<double>() * 1e-3); };
-  fmt::print("median {}, min {}, p90 {} ({} threads, {} launches; compiled in {})\n", ms("median_ms"), ms("min_ms"), ms("p90_ms"),
-             json.at("threads").get<int>(), json.at("launches").get<int64_t>(), ms("compile_ms"));
-  fmt::print("{:.1f} GFLOP/s, {:.0f} % of the FMA peak of {:.1f}; {:.2f} GB/s of {} planned, {:.0f} % of {:.1f}\n",
-             json.at("gflops").get<double>(), 100 * json.at("share_of_fma").get<double>(), json.at("fma_gflops").get<double>(),
-             json.at("gbs").get<double>(), bytesText(static_cast<double>(report.bytes)), 100 * json.at("share_of_bandwidth").get<double>(),
-             json.at("triad_gbs").get<double>());
+  fmt::print("median {}, min {}, p90 {} ({} threads, {} launches; compiled in {})\n",
+             ms("median_ms"), ms("min_ms"), ms("p90_ms"), json.at("threads").get<int>(),
+             json.at("launches").get<int64_t>(), ms("compile_ms"));
+  fmt::print(
+      "{:.1f} GFLOP/s, {:.0f} % of the FMA peak of {:.1f}; {:.2f} GB/s of {} planned, {:.0f} % of "
+      "{:.1f}\n",
+      json.at("gflops").get<double>(), 100 * json.at("share_of_fma").get<double>(),
+      json.at("fma_gflops").get<double>(), json.at("gbs").get<double>(),
+      bytesText(static_cast<double>(report.bytes)),
+      100 * json.at("share_of_bandwidth").get<double>(), json.at("triad_gbs").get<double>());
   if (json.contains("ratio")) {
-    fmt::print("unfused {}: fused is {:.2f} times as fast [{:.2f}, {:.2f}]\n", ms("unfused_ms"), json.at("ratio").get<double>(),
-               json.at("ratio_low").get<double>(), json.at("ratio_high").get<double>());
+    fmt::print("unfused {}: fused is {:.2f} times as fast [{:.2f}, {:.2f}]\n", ms("unfused_ms"),
+               json.at("ratio").get<double>(), json.at("ratio_low").get<double>(),
+               json.at("ratio_high").get<double>());
   }
 }
 
@@ -181,7 +196,8 @@ void print(const Json& json, const Report& report) {
 int bench(const Options& options) {
   if (options.given("--worker")) return worker(options);
   const bool compare = options.given("--vs");
-  if (compare && options.text("--vs") != "unfused") userError("--vs: '{}' found, expected unfused", options.text("--vs"));
+  if (compare && options.text("--vs") != "unfused")
+    userError("--vs: '{}' found, expected unfused", options.text("--vs"));
   const double seconds = options.real("--time");
   Progress progress;
   const auto start = Clock::now();
@@ -199,24 +215,35 @@ int bench(const Options& options) {
   double flops = 0;
   for (const KernelReport& kernel : report.kernels) flops += kernel.flops;
   const double mid = median(samples.fused);
-  Json json{{"median_ms", mid * 1e3}, {"min_ms", *std::min_element(samples.fused.begin(), samples.fused.end()) * 1e3},
-            {"p90_ms", quantile(samples.fused, 0.9) * 1e3}, {"compile_ms", compileSeconds * 1e3}, {"launches", report.launches},
-            {"threads", p.options.threads}, {"peak_rss_bytes", peak}, {"samples", samples.fused.size()},
-            {"gflops", flops / mid * 1e-9}, {"gbs", static_cast<double>(report.bytes) / mid * 1e-9},
-            {"fma_gflops", limits.fmaFlops * 1e-9}, {"read_gbs", limits.readBytes * 1e-9}, {"triad_gbs", limits.triadBytes * 1e-9},
+  Json json{{"median_ms", mid * 1e3},
+            {"min_ms", *std::min_element(samples.fused.begin(), samples.fused.end()) * 1e3},
+            {"p90_ms", quantile(samples.fused, 0.9) * 1e3},
+            {"compile_ms", compileSeconds * 1e3},
+            {"launches", report.launches},
+            {"threads", p.options.threads},
+            {"peak_rss_bytes", peak},
+            {"samples", samples.fused.size()},
+            {"gflops", flops / mid * 1e-9},
+            {"gbs", static_cast<double>(report.bytes) / mid * 1e-9},
+            {"fma_gflops", limits.fmaFlops * 1e-9},
+            {"read_gbs", limits.readBytes * 1e-9},
+            {"triad_gbs", limits.triadBytes * 1e-9},
             {"share_of_fma", flops / mid / limits.fmaFlops},
             {"share_of_bandwidth", static_cast<double>(report.bytes) / mid / limits.triadBytes}};
   if (unfused) {
     std::vector<double> ratios;
-    for (size_t i = 0; i < samples.fused.size(); ++i) ratios.push_back(samples.unfused[i] / samples.fused[i]);
+    for (size_t i = 0; i < samples.fused.size(); ++i)
+      ratios.push_back(samples.unfused[i] / samples.fused[i]);
     const Interval95 ratio = medianInterval(ratios);
     json["unfused_ms"] = median(samples.unfused) * 1e3;
     json["ratio"] = ratio.median;
     json["ratio_low"] = ratio.low;
     json["ratio_high"] = ratio.high;
   }
-  if (options.given("--json")) fmt::print("{}\n", json.dump(2));
-  else print(json, report);
+  if (options.given("--json"))
+    fmt::print("{}\n", json.dump(2));
+  else
+    print(json, report);
   return kSame;
 }
 

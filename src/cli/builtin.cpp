@@ -14,7 +14,9 @@ constexpr int kTokens = 128, kWidth = 256, kHeads = 4, kInner = 4 * kWidth;
 class Weights {
  public:
   explicit Weights(Network& network) : network_(network) {}
-  Tensor matrix(int rows, int columns) { return random({rows, columns}, 1 / std::sqrt(static_cast<float>(rows))); }
+  Tensor matrix(int rows, int columns) {
+    return random({rows, columns}, 1 / std::sqrt(static_cast<float>(rows)));
+  }
   Tensor vector(int length, float mean) { return random({length}, 0.1f, mean); }
 
  private:
@@ -40,25 +42,31 @@ Tensor normalized(const Tensor& x, const Tensor& scale, const Tensor& shift) {
   return centred / sqrt(mean(centred * centred, {-1}) + 1e-5) * scale + shift;
 }
 
-Tensor heads(const Tensor& x) { return transpose(reshape(x, {kTokens, kHeads, kWidth / kHeads}), {1, 0, 2}); }
+Tensor heads(const Tensor& x) {
+  return transpose(reshape(x, {kTokens, kHeads, kWidth / kHeads}), {1, 0, 2});
+}
 
 Tensor attention(const Tensor& x, Weights& w) {
-  const Tensor q = heads(matmul(x, w.matrix(kWidth, kWidth))), k = heads(matmul(x, w.matrix(kWidth, kWidth)));
+  const Tensor q = heads(matmul(x, w.matrix(kWidth, kWidth))),
+               k = heads(matmul(x, w.matrix(kWidth, kWidth)));
   const Tensor v = heads(matmul(x, w.matrix(kWidth, kWidth)));
-  const Tensor scores = contract("hqd,hkd->hqk", q, k) * (1 / std::sqrt(static_cast<double>(kWidth / kHeads)));
+  const Tensor scores =
+      contract("hqd,hkd->hqk", q, k) * (1 / std::sqrt(static_cast<double>(kWidth / kHeads)));
   const Tensor mixed = matmul(softmaxOf(scores), v);
   return matmul(reshape(transpose(mixed, {1, 0, 2}), {kTokens, kWidth}), w.matrix(kWidth, kWidth));
 }
 
 Tensor perceptron(const Tensor& x, Weights& w) {
   const Tensor h = matmul(x, w.matrix(kWidth, kInner)) + w.vector(kInner, 0);
-  return matmul(h * 0.5 * (1 + erf(h * std::sqrt(0.5))), w.matrix(kInner, kWidth)) + w.vector(kWidth, 0);
+  return matmul(h * 0.5 * (1 + erf(h * std::sqrt(0.5))), w.matrix(kInner, kWidth)) +
+         w.vector(kWidth, 0);
 }
 
 }  // namespace
 
 Graph builtinModel(const std::string& name) {
-  if (name != "transformer-block") userError("--builtin: '{}' found, expected transformer-block", name);
+  if (name != "transformer-block")
+    userError("--builtin: '{}' found, expected transformer-block", name);
   Network network;
   Weights w(network);
   const Tensor x = network.input("x", Type::F32, {kTokens, kWidth});

@@ -48,14 +48,15 @@ CompileOptions compileOptions(const Options&, Progress& progress);
 
 /// A model, its inputs, and the program compiled for their shapes.
 struct Prepared {
-  Graph model;                                ///< as loaded
-  Graph graph;                                ///< static, after the passes
+  Graph model;  ///< as loaded
+  Graph graph;  ///< static, after the passes
   std::vector<Array> inputs;
   CompileOptions options;
 };
 /// Loads the model; reads --inputs or makes random ones; binds dims from the inputs' shapes and --dim; runs the passes. A model that
 /// doesn't make sense for all values of its named dims is imported for these alone. `observe` sees the passes, too.
-Prepared prepareModel(const Options&, Progress&, const decltype(PassOptions::observe)& observe = {});
+Prepared prepareModel(const Options&, Progress&,
+                      const decltype(PassOptions::observe)& observe = {});
 std::vector<Array> readArrays(const std::string& folder, const std::string& stem, size_t count);
 std::vector<Array> newOutputs(const Program&);
 std::vector<const void*> pointersTo(const std::vector<Array>&);

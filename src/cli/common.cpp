@@ -17,7 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kIntegerLimit = 2;  // random integers below it are good as indices, masks and kinds alike
+constexpr int64_t kIntegerLimit =
+    2;  // random integers below it are good as indices, masks and kinds alike
 
 void writeText(const std::string& path, const std::string& text) {
   std::ofstream file(path);
@@ -28,7 +29,9 @@ void writeText(const std::string& path, const std::string& text) {
 
 std::string readText(const std::string& path) {
   std::ifstream file(path);
-  if (!file || fs::is_directory(path)) userError("{}: cannot be read: {}", path, fs::is_directory(path) ? "it is a folder" : std::strerror(errno));
+  if (!file || fs::is_directory(path))
+    userError("{}: cannot be read: {}", path,
+              fs::is_directory(path) ? "it is a folder" : std::strerror(errno));
   std::stringstream text;
   text << file.rdbuf();
   return std::move(text).str();
@@ -41,11 +44,13 @@ Numerics numericsOf(const std::string& text) {
   userError("--numerics: '{}' found, expected strict, ordered or fast", text);
 }
 
-std::vector<Array> randomInputs(const Graph& model, const std::map<std::string, int64_t>& dims, uint64_t seed) {
+std::vector<Array> randomInputs(const Graph& model, const std::map<std::string, int64_t>& dims,
+                                uint64_t seed) {
   const Graph bound = bindDims(model, completeDims(model, dims));
   std::vector<Array> inputs;
   for (Value v : bound.inputs()) {
-    inputs.push_back(randomArray(bound.type(v).dtype, bound.type(v).extents(), seed + inputs.size(), kIntegerLimit));
+    inputs.push_back(randomArray(bound.type(v).dtype, bound.type(v).extents(), seed + inputs.size(),
+                                 kIntegerLimit));
   }
   return inputs;
 }
@@ -70,8 +75,10 @@ void Progress::show(std::string_view stage, size_t done, size_t total) {
 }
 
 Graph loadModel(const Options& options, ModelInfo* info) {
-  const bool builtin = options.given("--builtin"), file = options.given("MODEL") || options.given("FILE");
-  if (builtin == file) userError("a model: {} found, expected a file or --builtin", builtin ? "both" : "none");
+  const bool builtin = options.given("--builtin"),
+             file = options.given("MODEL") || options.given("FILE");
+  if (builtin == file)
+    userError("a model: {} found, expected a file or --builtin", builtin ? "both" : "none");
   if (builtin) return builtinModel(options.text("--builtin"));
   const std::string path = options.text(options.given("MODEL") ? "MODEL" : "FILE");
   if (path.ends_with(".tk")) {
@@ -88,7 +95,8 @@ std::map<std::string, int64_t> givenDims(const Options& options) {
   for (const std::string& text : options.texts("--dim")) {
     const size_t at = text.rfind('=');
     char* end = nullptr;
-    const int64_t value = at == std::string::npos ? 0 : std::strtoll(text.c_str() + at + 1, &end, 10);
+    const int64_t value =
+        at == std::string::npos ? 0 : std::strtoll(text.c_str() + at + 1, &end, 10);
     if (at == std::string::npos || at == 0 || end == text.c_str() + at + 1 || *end || value < 0) {
       userError("--dim: '{}' found, expected NAME=N", text);
     }
@@ -107,19 +115,27 @@ PassOptions passOptions(const Options& options) {
   const std::string dump = options.text("--dump");
   const bool time = options.given("--time-passes");
   if (!dump.empty()) fs::create_directories(dump);
-  passes.verifyEach = options.given("FILE") || !printAfter.empty() || !dump.empty() || passes.bisect >= 0;
-  passes.observe = [=, number = 0](std::string_view pass, const Graph& after, bool changed, double seconds) mutable {
-    const bool print = std::any_of(printAfter.begin(), printAfter.end(), [&](const std::string& p) { return p == "all" || p == pass; });
-    if (print) std::fprintf(stderr, "# after %s\n%s\n", std::string(pass).c_str(), toText(after).c_str());
-    if (time) std::fprintf(stderr, "%8.3f ms  %s%s\n", seconds * 1e3, std::string(pass).c_str(), changed ? "" : " (no change)");
-    if (!dump.empty()) writeText(fmt::format("{}/{:02}_{}.tk", dump, number++, pass), toText(after));
+  passes.verifyEach =
+      options.given("FILE") || !printAfter.empty() || !dump.empty() || passes.bisect >= 0;
+  passes.observe = [=, number = 0](std::string_view pass, const Graph& after, bool changed,
+                                   double seconds) mutable {
+    const bool print = std::any_of(printAfter.begin(), printAfter.end(),
+                                   [&](const std::string& p) { return p == "all" || p == pass; });
+    if (print)
+      std::fprintf(stderr, "# after %s\n%s\n", std::string(pass).c_str(), toText(after).c_str());
+    if (time)
+      std::fprintf(stderr, "%8.3f ms  %s%s\n", seconds * 1e3, std::string(pass).c_str(),
+                   changed ? "" : " (no change)");
+    if (!dump.empty())
+      writeText(fmt::format("{}/{:02}_{}.tk", dump, number++, pass), toText(after));
   };
   return passes;
 }
 
 int threadsOf(const Options& options) {
   const int64_t threads = options.integer("--threads");
-  if (threads < 0 || threads > 1024) userError("--threads: {} found, expected 1 to 1024, or 0 for all cores", threads);
+  if (threads < 0 || threads > 1024)
+    userError("--threads: {} found, expected 1 to 1024, or 0 for all cores", threads);
   return threads ? static_cast<int>(threads) : hardwareThreads();
 }
 
@@ -132,18 +148,24 @@ CompileOptions compileOptions(const Options& options, Progress& progress) {
   compile.fusion.numerics = numericsOf(options.text("--numerics"));
   compile.passes = passOptions(options);
   compile.threads = threadsOf(options);
-  if (!options.given("--no-cache")) compile.cacheFolder = options.given("--cache-dir") ? options.text("--cache-dir") : defaultCacheFolder();
-  compile.progress = [&progress](std::string_view stage, size_t done, size_t total) { progress.show(stage, done, total); };
+  if (!options.given("--no-cache"))
+    compile.cacheFolder =
+        options.given("--cache-dir") ? options.text("--cache-dir") : defaultCacheFolder();
+  compile.progress = [&progress](std::string_view stage, size_t done, size_t total) {
+    progress.show(stage, done, total);
+  };
   return compile;
 }
 
 std::vector<Array> readArrays(const std::string& folder, const std::string& stem, size_t count) {
-  if (!fs::is_directory(folder)) userError("{}: expected a folder with {}_<i>.pb or .npy", folder, stem);
+  if (!fs::is_directory(folder))
+    userError("{}: expected a folder with {}_<i>.pb or .npy", folder, stem);
   std::vector<Array> arrays;
   for (size_t i = 0; i < count; ++i) {
     const std::string path = fmt::format("{}/{}_{}", folder, stem, i);
     const std::string npy = path + ".npy", pb = path + ".pb";
-    if (!fs::exists(npy) && !fs::exists(pb)) userError("{}: no such file, nor .npy; expected {} of them", pb, count);
+    if (!fs::exists(npy) && !fs::exists(pb))
+      userError("{}: no such file, nor .npy; expected {} of them", pb, count);
     arrays.push_back(readArray(fs::exists(npy) ? npy : pb));
   }
   return arrays;
@@ -151,39 +173,50 @@ std::vector<Array> readArrays(const std::string& folder, const std::string& stem
 
 namespace {
 
-std::vector<Array> inputsFor(const Options& options, const Graph& model, const std::map<std::string, int64_t>& dims) {
-  if (options.given("--inputs")) return readArrays(options.text("--inputs"), "input", model.inputs().size());
+std::vector<Array> inputsFor(const Options& options, const Graph& model,
+                             const std::map<std::string, int64_t>& dims) {
+  if (options.given("--inputs"))
+    return readArrays(options.text("--inputs"), "input", model.inputs().size());
   return randomInputs(model, dims, static_cast<uint64_t>(options.integer("--seed")));
 }
 
 /// The model for one set of numbers: the shapes of its inputs' files, or the values of its dims.
-Graph importFor(const Options& options, const ModelInfo& info, const std::map<std::string, int64_t>& given) {
+Graph importFor(const Options& options, const ModelInfo& info,
+                const std::map<std::string, int64_t>& given) {
   ImportOptions numbers;
   if (options.given("--inputs")) {
-    const std::vector<Array> inputs = readArrays(options.text("--inputs"), "input", info.inputs.size());
-    for (size_t i = 0; i < inputs.size(); ++i) numbers.shapes[info.inputs[i].name] = inputs[i].shape;
+    const std::vector<Array> inputs =
+        readArrays(options.text("--inputs"), "input", info.inputs.size());
+    for (size_t i = 0; i < inputs.size(); ++i)
+      numbers.shapes[info.inputs[i].name] = inputs[i].shape;
   }
-  for (const ModelInfo::Dim& dim : info.dims) numbers.dims[dim.name] = given.count(dim.name) ? given.at(dim.name) : 1;
+  for (const ModelInfo::Dim& dim : info.dims)
+    numbers.dims[dim.name] = given.count(dim.name) ? given.at(dim.name) : 1;
   return importOnnx(options.text("MODEL"), numbers);
 }
 
 void checkNames(const std::map<std::string, int64_t>& given, const ModelInfo& info) {
   for (const auto& [name, value] : given) {
-    if (std::none_of(info.dims.begin(), info.dims.end(), [&, &name = name](const ModelInfo::Dim& d) { return d.name == name; })) {
+    if (std::none_of(info.dims.begin(), info.dims.end(),
+                     [&, &name = name](const ModelInfo::Dim& d) { return d.name == name; })) {
       std::string names;
       for (const ModelInfo::Dim& dim : info.dims) names += (names.empty() ? "" : ", ") + dim.name;
-      userError("--dim: '{}' found, expected {}", name, names.empty() ? "none: the model has no named dim" : "one of " + names);
+      userError("--dim: '{}' found, expected {}", name,
+                names.empty() ? "none: the model has no named dim" : "one of " + names);
     }
   }
 }
 
 }  // namespace
 
-Prepared prepareModel(const Options& options, Progress& progress, const decltype(PassOptions::observe)& observe) {
+Prepared prepareModel(const Options& options, Progress& progress,
+                      const decltype(PassOptions::observe)& observe) {
   Prepared p;
   p.options = compileOptions(options, progress);
   if (observe) {
-    p.options.passes.observe = [first = p.options.passes.observe, observe](std::string_view pass, const Graph& after, bool changed, double seconds) {
+    p.options.passes.observe = [first = p.options.passes.observe, observe](
+                                   std::string_view pass, const Graph& after, bool changed,
+                                   double seconds) {
       first(pass, after, changed, seconds);
       observe(pass, after, changed, seconds);
     };

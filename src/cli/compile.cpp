@@ -34,7 +34,8 @@ class Folder {
 };
 
 std::string kernelFile(const KernelInfo& kernel) {
-  std::string text = fmt::format("# {}\n#\n# plan\n{}\n# schedule\n{}\n", kernel.name, kernel.plan, kernel.schedule);
+  std::string text = fmt::format("# {}\n#\n# plan\n{}\n# schedule\n{}\n", kernel.name, kernel.plan,
+                                 kernel.schedule);
   return text + "\n# kernel\n" + kernel.text;
 }
 
@@ -44,9 +45,10 @@ int compileTo(const Options& options) {
   if (!options.given("-o")) userError("compile: no folder found, expected -o DIR");
   Progress progress;
   Folder folder(options.text("-o"));
-  const Prepared p = prepareModel(options, progress, [&](std::string_view pass, const Graph& after, bool changed, double) {
-    if (changed) folder.write(fmt::format("after_{}.tk", pass), toText(after));
-  });
+  const Prepared p = prepareModel(
+      options, progress, [&](std::string_view pass, const Graph& after, bool changed, double) {
+        if (changed) folder.write(fmt::format("after_{}.tk", pass), toText(after));
+      });
   folder.write("model.tk", toText(p.model));
   const std::shared_ptr<const Program> program = compile(p.graph, p.options);
   folder.write("groups.tk", toText(program->graph));
@@ -63,8 +65,11 @@ int compileTo(const Options& options) {
     folder.write(kernel.name + ".ll", kernel.artifact.text);
     folder.write(kernel.name + ".s", compileAssembly(kernel.artifact.text, p.options.target));
   }
-  if (options.given("--json")) fmt::print("{}\n", toJson(report));
-  else fmt::print("{} kernels, {} files in {}\n", program->kernels.size(), folder.written(), options.text("-o"));
+  if (options.given("--json"))
+    fmt::print("{}\n", toJson(report));
+  else
+    fmt::print("{} kernels, {} files in {}\n", program->kernels.size(), folder.written(),
+               options.text("-o"));
   return kSame;
 }
 

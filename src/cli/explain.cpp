@@ -1,6 +1,5 @@
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "cli/cli.h"
 #include "runtime/report.h"
@@ -19,7 +18,8 @@ std::shared_ptr<const Program> plan(const Prepared& p, bool unfused) {
 }
 
 bool namesNode(const Report& report, const std::string& name) {
-  return std::any_of(report.edges.begin(), report.edges.end(), [&](const Edge& e) { return e.fromName == name || e.toName == name; });
+  return std::any_of(report.edges.begin(), report.edges.end(),
+                     [&](const Edge& e) { return e.fromName == name || e.toName == name; });
 }
 
 }  // namespace
@@ -27,9 +27,11 @@ bool namesNode(const Report& report, const std::string& name) {
 int explain(const Options& options) {
   Progress progress;
   const Prepared p = prepareModel(options, progress);
-  const std::shared_ptr<const Program> fused = plan(p, p.options.fusion.unfused), unfused = plan(p, true);
+  const std::shared_ptr<const Program> fused = plan(p, p.options.fusion.unfused),
+                                       unfused = plan(p, true);
   const Report report = makeReport(*fused, unfused.get());
-  fmt::print("{}\n", options.given("--json") ? toJson(report) : toText(report, options.given("--edges")));
+  fmt::print("{}\n",
+             options.given("--json") ? toJson(report) : toText(report, options.given("--edges")));
   return kSame;
 }
 
@@ -40,7 +42,8 @@ int why(const Options& options) {
   const std::shared_ptr<const Program> program = plan(p, p.options.fusion.unfused);
   const Report report = makeReport(*program, nullptr);
   for (const std::string& name : {a, b}) {
-    if (!namesNode(report, name)) userError("{}: no edge of the model begins or ends at a node of this name", name);
+    if (!namesNode(report, name))
+      userError("{}: no edge of the model begins or ends at a node of this name", name);
   }
   const std::vector<Edge> edges = program->ledger.between(a, b);
   if (edges.empty()) userError("{} -> {}: no edge between these nodes", a, b);

@@ -15,11 +15,22 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json jsonOf(const Target& t) {
-  Json json{{"name", t.name}, {"kind", t.kind}, {"cores", t.cores}, {"vector_bytes", t.vectorBytes}, {"vector_registers", t.vectorRegisters},
-            {"fma", t.fma}, {"masked_moves", t.maskedMoves}, {"hertz", t.hertz}, {"cpu", t.cpu}, {"triple", t.triple}, {"features", t.features}};
+  Json json{{"name", t.name},
+            {"kind", t.kind},
+            {"cores", t.cores},
+            {"vector_bytes", t.vectorBytes},
+            {"vector_registers", t.vectorRegisters},
+            {"fma", t.fma},
+            {"masked_moves", t.maskedMoves},
+            {"hertz", t.hertz},
+            {"cpu", t.cpu},
+            {"triple", t.triple},
+            {"features", t.features}};
   json["levels"] = Json::array();
   for (const Level& level : t.levels) {
-    json["levels"].push_back({{"name", level.name}, {"bytes", level.bytes}, {"bytes_per_second", level.bytesPerSecond},
+    json["levels"].push_back({{"name", level.name},
+                              {"bytes", level.bytes},
+                              {"bytes_per_second", level.bytesPerSecond},
                               {"shared_bytes_per_second", level.sharedBytesPerSecond}});
   }
   return json;
@@ -29,7 +40,10 @@ Json measured(int threads) {
   constexpr double kSeconds = 0.6;
   Team team(threads);
   const Limits limits = measureLimits(team, kSeconds);
-  return {{"threads", threads}, {"fma_gflops", limits.fmaFlops * 1e-9}, {"read_gbs", limits.readBytes * 1e-9}, {"triad_gbs", limits.triadBytes * 1e-9}};
+  return {{"threads", threads},
+          {"fma_gflops", limits.fmaFlops * 1e-9},
+          {"read_gbs", limits.readBytes * 1e-9},
+          {"triad_gbs", limits.triadBytes * 1e-9}};
 }
 
 }  // namespace
@@ -50,8 +64,9 @@ int machine(const Options& options) {
   }
   fmt::print("{}", target.toText());
   for (const Json& one : limits) {
-    fmt::print("measured, {} threads: {:.1f} GFLOP/s, reads {:.1f} GB/s, triad {:.1f} GB/s\n", one.at("threads").get<int>(),
-               one.at("fma_gflops").get<double>(), one.at("read_gbs").get<double>(), one.at("triad_gbs").get<double>());
+    fmt::print("measured, {} threads: {:.1f} GFLOP/s, reads {:.1f} GB/s, triad {:.1f} GB/s\n",
+               one.at("threads").get<int>(), one.at("fma_gflops").get<double>(),
+               one.at("read_gbs").get<double>(), one.at("triad_gbs").get<double>());
   }
   return kSame;
 }
@@ -63,8 +78,11 @@ int ops(const Options& options) {
   }
   Json json = Json::array();
   for (const OpDef* op : allOpDefs()) {
-    if (options.given("--json")) json.push_back({{"name", op->name}, {"domain", op->domain}, {"since", op->since}});
-    else fmt::print("{}{}{} (since {})\n", op->domain, op->domain.empty() ? "" : ".", op->name, op->since);
+    if (options.given("--json"))
+      json.push_back({{"name", op->name}, {"domain", op->domain}, {"since", op->since}});
+    else
+      fmt::print("{}{}{} (since {})\n", op->domain, op->domain.empty() ? "" : ".", op->name,
+                 op->since);
   }
   if (options.given("--json")) fmt::print("{}\n", json.dump(2));
   return kSame;

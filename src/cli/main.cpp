@@ -1,5 +1,4 @@
 #include <CLI/CLI.hpp>
-
 #include <cstdio>
 #include <new>
 
@@ -11,17 +10,24 @@ namespace {
 
 using Function = int (*)(const Options&);
 const std::map<std::string_view, Function>& functions() {
-  static const std::map<std::string_view, Function> table = {
-      {"run", run}, {"compile", compileTo}, {"opt", opt}, {"explain", explain}, {"why", why}, {"verify", verifyModel},
-      {"bench", bench}, {"ops", ops}, {"machine", machine},
-      {"help", [](const Options&) {
-         std::fputs(optionsTable().c_str(), stdout);
-         return kSame;
-       }}};
+  static const std::map<std::string_view, Function> table = {{"run", run},
+                                                             {"compile", compileTo},
+                                                             {"opt", opt},
+                                                             {"explain", explain},
+                                                             {"why", why},
+                                                             {"verify", verifyModel},
+                                                             {"bench", bench},
+                                                             {"ops", ops},
+                                                             {"machine", machine},
+                                                             {"help", [](const Options&) {
+                                                                std::fputs(optionsTable().c_str(),
+                                                                           stdout);
+                                                                return kSame;
+                                                              }}};
   return table;
 }
 
-struct Bound {                        // CLI11 writes here
+struct Bound {  // CLI11 writes here
   std::vector<std::string> values;
   bool flag = false;
   CLI::Option* option = nullptr;
@@ -43,8 +49,12 @@ void declare(CLI::App& app, const CommandInfo& command, std::map<std::string, Bo
   for (const OptionInfo& info : allOptions()) {
     if (!takes(command, info)) continue;
     Bound& b = bound[std::string(info.name)];
-    if (info.argument.empty()) b.option = sub->add_flag(std::string(info.name), b.flag, std::string(info.doc));
-    else b.option = sub->add_option(std::string(info.name), b.values, std::string(info.doc))->type_name(std::string(info.argument))->allow_extra_args(false);
+    if (info.argument.empty())
+      b.option = sub->add_flag(std::string(info.name), b.flag, std::string(info.doc));
+    else
+      b.option = sub->add_option(std::string(info.name), b.values, std::string(info.doc))
+                     ->type_name(std::string(info.argument))
+                     ->allow_extra_args(false);
   }
 }
 
@@ -67,7 +77,8 @@ int main(int argc, char** argv) {
   std::map<std::string_view, std::map<std::string, Bound>> bound;
   for (const CommandInfo& command : allCommands()) declare(app, command, bound[command.name]);
   const std::string first = argc > 1 ? argv[1] : "";
-  if (!first.empty() && first[0] != '-' && !functions().count(first)) return fail(fmt::format("'{}' found, expected a command (see `tektite help`)", first));
+  if (!first.empty() && first[0] != '-' && !functions().count(first))
+    return fail(fmt::format("'{}' found, expected a command (see `tektite help`)", first));
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {

@@ -1,6 +1,5 @@
-#include <nlohmann/json.hpp>
-
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "cli/cli.h"
 #include "runtime/compare.h"
@@ -28,11 +27,14 @@ Tolerance toleranceOf(const Options& options) {
   return tolerance;
 }
 
-std::vector<Checked> checkOutputs(const Options& options, const Program& program, const std::vector<Array>& outputs) {
+std::vector<Checked> checkOutputs(const Options& options, const Program& program,
+                                  const std::vector<Array>& outputs) {
   std::vector<Checked> checked;
-  const std::vector<Array> expected = readArrays(options.text("--expect"), "output", outputs.size());
+  const std::vector<Array> expected =
+      readArrays(options.text("--expect"), "output", outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
-    checked.push_back({program.outputNames[i], compare(outputs[i], expected[i], toleranceOf(options))});
+    checked.push_back(
+        {program.outputNames[i], compare(outputs[i], expected[i], toleranceOf(options))});
   }
   return checked;
 }
@@ -41,15 +43,19 @@ void writeOutputs(const std::string& folder, const std::vector<Array>& outputs) 
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) userError("{}: cannot be made: {}", folder, error.message());
-  for (size_t i = 0; i < outputs.size(); ++i) writeNpy(fmt::format("{}/output_{}.npy", folder, i), outputs[i]);
+  for (size_t i = 0; i < outputs.size(); ++i)
+    writeNpy(fmt::format("{}/output_{}.npy", folder, i), outputs[i]);
 }
 
-Json jsonOf(const Program& program, const std::vector<Array>& outputs, const std::vector<Checked>& checked) {
+Json jsonOf(const Program& program, const std::vector<Array>& outputs,
+            const std::vector<Checked>& checked) {
   Json json;
   json["outputs"] = Json::array();
   bool ok = true;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    Json output{{"name", program.outputNames[i]}, {"dtype", name(outputs[i].type)}, {"shape", outputs[i].shape}};
+    Json output{{"name", program.outputNames[i]},
+                {"dtype", name(outputs[i].type)},
+                {"shape", outputs[i].shape}};
     output["max_abs_err"] = output["max_rel_err"] = nullptr;
     if (!checked.empty()) {
       const Comparison& c = checked[i].comparison;
@@ -68,8 +74,9 @@ Json jsonOf(const Program& program, const std::vector<Array>& outputs, const std
 void printChecked(const std::vector<Checked>& checked, const std::vector<Array>& outputs) {
   for (size_t i = 0; i < checked.size(); ++i) {
     const Comparison& c = checked[i].comparison;
-    fmt::print("{} {}: largest error {:.3g} absolute, {:.3g} relative: {}\n", checked[i].name, shapeText(outputs[i].type, outputs[i].shape),
-               c.maxAbs, c.maxRel, c.ok ? "ok" : "differs, " + c.problem);
+    fmt::print("{} {}: largest error {:.3g} absolute, {:.3g} relative: {}\n", checked[i].name,
+               shapeText(outputs[i].type, outputs[i].shape), c.maxAbs, c.maxRel,
+               c.ok ? "ok" : "differs, " + c.problem);
   }
 }
 
@@ -84,21 +91,24 @@ std::string firstElements(const Array& array) {
 }
 
 /// Times of each step and of the whole, fused and unfused.
-Report timedReport(const Prepared& p, const std::shared_ptr<const Program>& program, Team& team, const std::vector<const void*>& inputs,
-                   const std::vector<void*>& outputs) {
+Report timedReport(const Prepared& p, const std::shared_ptr<const Program>& program, Team& team,
+                   const std::vector<const void*>& inputs, const std::vector<void*>& outputs) {
   CompileOptions apart = p.options;
   apart.fusion.unfused = true;
   const std::shared_ptr<const Program> unfused = compile(p.graph, apart);
   Report report = makeReport(*program, unfused.get());
-  const auto time = [&](const std::shared_ptr<const Program>& which, double& best, std::vector<double>* steps) {
+  const auto time = [&](const std::shared_ptr<const Program>& which, double& best,
+                        std::vector<double>* steps) {
     Session session(which, &team);
     for (int i = 0; i <= kTimedRuns; ++i) {
       const auto start = std::chrono::steady_clock::now();
       session.run(inputs.data(), outputs.data());
-      const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      const double seconds =
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
       if (i == 1 || (i > 1 && seconds < best)) best = seconds;
     }
-    for (int i = 0; steps && i < kTimedRuns; ++i) session.runTimed(inputs.data(), outputs.data(), *steps);
+    for (int i = 0; steps && i < kTimedRuns; ++i)
+      session.runTimed(inputs.data(), outputs.data(), *steps);
   };
   std::vector<double> steps;
   time(unfused, report.secondsUnfused, nullptr);
@@ -131,7 +141,8 @@ int run(const Options& options) {
   printChecked(checked, outputs);
   if (checked.empty()) {
     for (size_t i = 0; i < outputs.size(); ++i) {
-      fmt::print("{} {}:{}\n", program->outputNames[i], shapeText(outputs[i].type, outputs[i].shape), firstElements(outputs[i]));
+      fmt::print("{} {}:{}\n", program->outputNames[i],
+                 shapeText(outputs[i].type, outputs[i].shape), firstElements(outputs[i]));
     }
   }
   if (checked.empty() && !options.given("-o") && !p.options.interpret) {

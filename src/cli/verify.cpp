@@ -13,7 +13,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json jsonOf(const Comparison& c) {
-  Json json{{"ok", c.ok}, {"max_abs_err", std::min(c.maxAbs, 1.79e308)}, {"max_rel_err", std::min(c.maxRel, 1.79e308)}};
+  Json json{{"ok", c.ok},
+            {"max_abs_err", std::min(c.maxAbs, 1.79e308)},
+            {"max_rel_err", std::min(c.maxRel, 1.79e308)}};
   if (!c.ok) json["problem"] = c.problem;
   return json;
 }
@@ -30,24 +32,28 @@ Json jsonOf(const Verification& v) {
   Json json{{"ok", v.ok}, {"scalar_steps", v.scalarSteps}};
   json["outputs"] = Json::array();
   for (const OutputCheck& output : v.outputs) {
-    Json one{{"name", output.name}, {"against", output.interpreted ? "interpreted" : "unfused"}, {"fused", jsonOf(output.fused)}};
+    Json one{{"name", output.name},
+             {"against", output.interpreted ? "interpreted" : "unfused"},
+             {"fused", jsonOf(output.fused)}};
     if (output.interpreted) one["unfused"] = jsonOf(output.unfused);
     json["outputs"].push_back(one);
   }
   json["kernels"] = Json::array();
   for (const GroupCheck& group : v.fused) json["kernels"].push_back(jsonOf(group));
   json["first_wrong"] = v.firstWrong ? jsonOf(v.fused[*v.firstWrong]) : Json();
-  json["first_wrong_unfused"] = v.firstWrongUnfused ? jsonOf(v.unfused[*v.firstWrongUnfused]) : Json();
+  json["first_wrong_unfused"] =
+      v.firstWrongUnfused ? jsonOf(v.unfused[*v.firstWrongUnfused]) : Json();
   return json;
 }
 
 std::string errorText(const Comparison& c) {
-  return fmt::format("{:.3g} absolute, {:.3g} relative{}", c.maxAbs, c.maxRel, c.ok ? "" : ", differs: " + c.problem);
+  return fmt::format("{:.3g} absolute, {:.3g} relative{}", c.maxAbs, c.maxRel,
+                     c.ok ? "" : ", differs: " + c.problem);
 }
 
 void printWrong(const char* which, const GroupCheck& group) {
-  fmt::print("the first {} kernel that parts from the interpreter on its own inputs: {} ({}): {}\n", which, group.kernel,
-             fmt::join(group.nodes, ", "), errorText(group.error));
+  fmt::print("the first {} kernel that parts from the interpreter on its own inputs: {} ({}): {}\n",
+             which, group.kernel, fmt::join(group.nodes, ", "), errorText(group.error));
 }
 
 }  // namespace
@@ -57,7 +63,8 @@ int verifyModel(const Options& options) {
   const Prepared p = prepareModel(options, progress);
   VerifyOptions how;
   how.tolerance = {options.real("--rtol"), options.real("--atol"), {}};
-  how.tolerance.ofLargest = options.given("--max-rel") ? options.real("--max-rel") : how.tolerance.relative;
+  how.tolerance.ofLargest =
+      options.given("--max-rel") ? options.real("--max-rel") : how.tolerance.relative;
   const Verification v = verifyProgram(p.graph, p.inputs, p.options, how);
   if (options.given("--json")) {
     fmt::print("{}\n", jsonOf(v).dump(2));
@@ -65,7 +72,8 @@ int verifyModel(const Options& options) {
   }
   for (const OutputCheck& output : v.outputs) {
     if (output.interpreted) {
-      fmt::print("{}: largest error against the interpreter, fused {}; unfused {}\n", output.name, errorText(output.fused), errorText(output.unfused));
+      fmt::print("{}: largest error against the interpreter, fused {}; unfused {}\n", output.name,
+                 errorText(output.fused), errorText(output.unfused));
     } else {
       fmt::print("{}: fused against unfused {}\n", output.name, errorText(output.fused));
     }
@@ -73,8 +81,10 @@ int verifyModel(const Options& options) {
   double worst = 0;
   for (const GroupCheck& group : v.fused) worst = std::max(worst, group.error.maxRel);
   const bool sampled = !v.fused.empty() && v.fused[0].sampled;
-  fmt::print("{} kernels, each against the interpreter on its own inputs{}: largest error {:.3g} relative\n", v.fused.size(),
-             sampled ? " (sampled elements)" : "", worst);
+  fmt::print(
+      "{} kernels, each against the interpreter on its own inputs{}: largest error {:.3g} "
+      "relative\n",
+      v.fused.size(), sampled ? " (sampled elements)" : "", worst);
   if (v.firstWrong) printWrong("fused", v.fused[*v.firstWrong]);
   if (v.firstWrongUnfused) printWrong("unfused", v.unfused[*v.firstWrongUnfused]);
   fmt::print("{}\n", v.ok ? "ok" : "they differ");

@@ -10,7 +10,8 @@ namespace tektite::llvm_text {
 uint64_t writtenBy(const Block& block, const std::function<uint64_t(const std::string&)>& bit) {
   uint64_t bits = 0;
   for (const Stmt& s : block)
-    std::visit(overloaded{[&](const BlockStmt& b) { bits |= writtenBy(b.body, bit); }, [&](const For& f) { bits |= writtenBy(f.body, bit); },
+    std::visit(overloaded{[&](const BlockStmt& b) { bits |= writtenBy(b.body, bit); },
+                          [&](const For& f) { bits |= writtenBy(f.body, bit); },
                           [&](const If& i) { bits |= writtenBy(i.body, bit); }, [](const Alloc&) {},
                           [&](const Store& t) {
                             for (const Ref& r : t.targets) bits |= bit(r.buffer);
@@ -18,7 +19,8 @@ uint64_t writtenBy(const Block& block, const std::function<uint64_t(const std::s
                           [&](const Copy& c) {
                             if (c.to) bits |= bit(c.to->buffer);
                           },
-                          [&](const Sync&) { bits = ~uint64_t{0}; }, [&](const Intrin&) { bits = ~uint64_t{0}; }},
+                          [&](const Sync&) { bits = ~uint64_t{0}; },
+                          [&](const Intrin&) { bits = ~uint64_t{0}; }},
                s.kind);
   return bits;
 }
@@ -37,17 +39,20 @@ void Body::block(const Block& statements) {
 
 void Body::statement(const Stmt& s) {
   if (!s.comment.empty()) out_.comment(s.comment);
-  std::visit(overloaded{[&](const BlockStmt& b) { block(b.body); }, [&](const For& f) { forLoop(f); }, [&](const If& i) { ifElse(i); },
-                        [&](const Alloc& a) { allocate(s, a.buffer); }, [&](const Store& t) { store(t); }, [&](const Copy& c) { copy(c); },
-                        [&](const Sync& y) {
-                          if (y.kind == Sync::Last) arrive();
-                          TEKTITE_CHECK(y.kind != Sync::Grid, "sync grid inside a tile");
-                        },
-                        [&](const Intrin& i) { userError("intrin {}: a CPU has none", i.name); }},
-             s.kind);
+  std::visit(
+      overloaded{[&](const BlockStmt& b) { block(b.body); }, [&](const For& f) { forLoop(f); },
+                 [&](const If& i) { ifElse(i); }, [&](const Alloc& a) { allocate(s, a.buffer); },
+                 [&](const Store& t) { store(t); }, [&](const Copy& c) { copy(c); },
+                 [&](const Sync& y) {
+                   if (y.kind == Sync::Last) arrive();
+                   TEKTITE_CHECK(y.kind != Sync::Grid, "sync grid inside a tile");
+                 },
+                 [&](const Intrin& i) { userError("intrin {}: a CPU has none", i.name); }},
+      s.kind);
 }
 
-void Body::loop(const std::string& variable, const Expr& extent, uint64_t written, const std::function<void()>& body) {
+void Body::loop(const std::string& variable, const Expr& extent, uint64_t written,
+                const std::function<void()>& body) {
   const auto known = asInteger(extent);
   if (known && *known <= 0) return;
   memo_.forget(written);
@@ -58,7 +63,8 @@ void Body::loop(const std::string& variable, const Expr& extent, uint64_t writte
     return;
   }
   const Value n = emit(extent);
-  const std::string before = out_.fresh("before"), start = out_.fresh(variable), latch = out_.fresh(variable + ".next"), done = out_.fresh(variable + ".end");
+  const std::string before = out_.fresh("before"), start = out_.fresh(variable),
+                    latch = out_.fresh(variable + ".next"), done = out_.fresh(variable + ".end");
   if (known) {
     out_.jump(before);
   } else {
@@ -68,8 +74,11 @@ void Body::loop(const std::string& variable, const Expr& extent, uint64_t writte
   out_.jump(start);
   out_.start(start);
   const std::string next = "%" + out_.fresh(variable);
-  const std::string now = out_.set(variable, "phi i64 [ 0, %{} ], [ {}, %{} ]", before, next, latch);
-  const auto outer = variables_.find(variable) == variables_.end() ? std::nullopt : std::optional(variables_[variable]);
+  const std::string now =
+      out_.set(variable, "phi i64 [ 0, %{} ], [ {}, %{} ]", before, next, latch);
+  const auto outer = variables_.find(variable) == variables_.end()
+                         ? std::nullopt
+                         : std::optional(variables_[variable]);
   bind(variable, {now, DType::I64}, {0, std::max<int64_t>(0, facts().bounds(extent).high - 1)});
   if (!known) assume(lt(var(variable), extent));
   memo_.push();
@@ -87,11 +96,19 @@ void Body::loop(const std::string& variable, const Expr& extent, uint64_t writte
 void Body::forLoop(const For& f) {
   const Expr extent = now(f.extent);
   const auto known = asInteger(extent);
-  const auto written = [&] { return writtenBy(f.body, [&](const std::string& b) { return places_.count(b) ? places_.at(b).bit : bitOf(b); }); };
-  TEKTITE_CHECK(f.mode != LoopMode::Warp && f.mode != LoopMode::Thread, "{} loop {} on a CPU", name(f.mode), f.var);
-  if (f.mode == LoopMode::Serial || f.mode == LoopMode::Parallel) return loop(f.var, extent, written(), [&] { block(f.body); });
-  TEKTITE_CHECK(known, "extent of {} loop {} is {}, expected a constant", name(f.mode), f.var, toText(extent));
-  if (f.mode == LoopMode::Vector && !lanes_ && *known > 1) return vectorLoop(f, static_cast<int>(*known));
+  const auto written = [&] {
+    return writtenBy(f.body, [&](const std::string& b) {
+      return places_.count(b) ? places_.at(b).bit : bitOf(b);
+    });
+  };
+  TEKTITE_CHECK(f.mode != LoopMode::Warp && f.mode != LoopMode::Thread, "{} loop {} on a CPU",
+                name(f.mode), f.var);
+  if (f.mode == LoopMode::Serial || f.mode == LoopMode::Parallel)
+    return loop(f.var, extent, written(), [&] { block(f.body); });
+  TEKTITE_CHECK(known, "extent of {} loop {} is {}, expected a constant", name(f.mode), f.var,
+                toText(extent));
+  if (f.mode == LoopMode::Vector && !lanes_ && *known > 1)
+    return vectorLoop(f, static_cast<int>(*known));
   for (int64_t i = 0; i < *known; i++) {
     constant(f.var, i);
     block(f.body);
@@ -182,7 +199,8 @@ bool Body::needsSomeLane(const Block& block) {
     if (it == places_.end() || it->second.own) return false;  // unknown: allocated inside
     std::vector<Expr> index;
     for (const Expr& e : r.index) index.push_back(now(e));
-    return std::none_of(index.begin(), index.end(), [&](const Expr& e) { return varies(e); }) && !inRange(it->second, index);
+    return std::none_of(index.begin(), index.end(), [&](const Expr& e) { return varies(e); }) &&
+           !inRange(it->second, index);
   };
   const auto reads = [&](const Expr& e) {
     bool found = false;
@@ -192,13 +210,18 @@ bool Body::needsSomeLane(const Block& block) {
     return found;
   };
   return std::any_of(block.begin(), block.end(), [&](const Stmt& s) {
-    return std::visit(overloaded{[&](const BlockStmt& b) { return needsSomeLane(b.body); }, [](const For&) { return true; },
-                                 [&](const If& i) { return reads(i.condition) || needsSomeLane(i.body); }, [](const Alloc&) { return false; },
-                                 [&](const Store& t) {
-                                   return std::any_of(t.targets.begin(), t.targets.end(), touches) || std::any_of(t.values.begin(), t.values.end(), reads);
-                                 },
-                                 [](const Copy&) { return true; }, [](const Sync&) { return false; }, [](const Intrin&) { return false; }},
-                      s.kind);
+    return std::visit(
+        overloaded{[&](const BlockStmt& b) { return needsSomeLane(b.body); },
+                   [](const For&) { return true; },
+                   [&](const If& i) { return reads(i.condition) || needsSomeLane(i.body); },
+                   [](const Alloc&) { return false; },
+                   [&](const Store& t) {
+                     return std::any_of(t.targets.begin(), t.targets.end(), touches) ||
+                            std::any_of(t.values.begin(), t.values.end(), reads);
+                   },
+                   [](const Copy&) { return true; }, [](const Sync&) { return false; },
+                   [](const Intrin&) { return false; }},
+        s.kind);
   });
 }
 
@@ -239,14 +262,17 @@ void Body::copy(const Copy& c) {
   if (c.fill) {
     Expr inside = boolean(true);
     for (size_t i = 0; i < c.from.index.size(); i++)
-      inside = logicalAnd(inside, logicalAnd(le(Expr(0), c.from.index[i]), lt(c.from.index[i], from.shape[i])));
+      inside = logicalAnd(
+          inside, logicalAnd(le(Expr(0), c.from.index[i]), lt(c.from.index[i], from.shape[i])));
     value = select(inside, value, c.fill);
   }
   Block nest{{Store{{*c.to}, "", {value}}}};
   for (size_t i = c.axes.size(); i-- > 0;) {
     const auto extent = asInteger(now(c.axes[i].extent));
-    const bool lanes = i + 1 == c.axes.size() && extent && *extent > 1 && *extent <= 64 && (*extent & (*extent - 1)) == 0;
-    nest = {{For{c.axes[i].var, c.axes[i].extent, lanes ? LoopMode::Vector : LoopMode::Serial, nest}}};
+    const bool lanes = i + 1 == c.axes.size() && extent && *extent > 1 && *extent <= 64 &&
+                       (*extent & (*extent - 1)) == 0;
+    nest = {
+        {For{c.axes[i].var, c.axes[i].extent, lanes ? LoopMode::Vector : LoopMode::Serial, nest}}};
   }
   block(nest);
 }
@@ -256,12 +282,15 @@ void Body::prefetch(const Copy& c, size_t axis) {
     Ref ref{c.from.buffer, {}};
     for (const Expr& e : c.from.index) ref.index.push_back(now(e));
     const Address a = address(ref);
-    out_.call("", "void", "llvm.prefetch.p0", fmt::format("ptr {}, i32 0, i32 3, i32 1", pointer(a)), "ptr, i32, i32, i32");
+    out_.call("", "void", "llvm.prefetch.p0",
+              fmt::format("ptr {}, i32 0, i32 3, i32 1", pointer(a)), "ptr, i32, i32, i32");
     return;
   }
   const auto extent = asInteger(now(c.axes[axis].extent));
-  if (axis + 1 < c.axes.size() || !extent) return loop(c.axes[axis].var, now(c.axes[axis].extent), 0, [&] { prefetch(c, axis + 1); });
-  for (int64_t i = 0; i < *extent; i += 64 / bytes(placeOf(c.from.buffer).type)) {  // a cache line at a time
+  if (axis + 1 < c.axes.size() || !extent)
+    return loop(c.axes[axis].var, now(c.axes[axis].extent), 0, [&] { prefetch(c, axis + 1); });
+  for (int64_t i = 0; i < *extent;
+       i += 64 / bytes(placeOf(c.from.buffer).type)) {  // a cache line at a time
     constant(c.axes[axis].var, i);
     prefetch(c, axis + 1);
   }
@@ -269,7 +298,8 @@ void Body::prefetch(const Copy& c, size_t axis) {
 }
 
 void Body::fence() {
-  if (streamed_ && target_.triple.starts_with("x86_64")) out_.call("", "void", "llvm.x86.sse.sfence", "", "");
+  if (streamed_ && target_.triple.starts_with("x86_64"))
+    out_.call("", "void", "llvm.x86.sse.sfence", "", "");
 }
 
 /// The last of the innermost loop's iterations to arrive goes on, and leaves the counter as it found it.
@@ -277,7 +307,8 @@ void Body::arrive() {
   TEKTITE_CHECK(last_, "sync last outside a grid loop's body");
   fence();
   const Value counter = emit(last_->counter), extent = emit(last_->extent);
-  const std::string at = out_.set("arrived", "getelementptr i32, ptr %.counters, i64 {}", counter.text);
+  const std::string at =
+      out_.set("arrived", "getelementptr i32, ptr %.counters, i64 {}", counter.text);
   const std::string before = out_.set("before", "atomicrmw add ptr {}, i32 1 acq_rel", at);
   const std::string wide = out_.set("before", "zext i32 {} to i64", before);
   const std::string mine = out_.set("mine", "add i64 {}, 1", wide);

@@ -18,11 +18,12 @@ struct Place {
   DType type = DType::F32;
   std::vector<Expr> shape, strides;
   std::string pointer;
-  int perLane = 0;          ///< allocated in a vector loop of that many lanes: a hidden last axis
-  bool own = false;         ///< registers: lanes that are off may be touched
-  int64_t align = 1;        ///< bytes
-  int64_t scratchAt = -1;   ///< bytes from the scratch memory's start: what lies around it may be read, too
-  uint64_t bit = 0;         ///< for Memo: the same for buffers of one alias class
+  int perLane = 0;    ///< allocated in a vector loop of that many lanes: a hidden last axis
+  bool own = false;   ///< registers: lanes that are off may be touched
+  int64_t align = 1;  ///< bytes
+  int64_t scratchAt =
+      -1;  ///< bytes from the scratch memory's start: what lies around it may be read, too
+  uint64_t bit = 0;  ///< for Memo: the same for buffers of one alias class
 };
 std::vector<Expr> rowMajor(const std::vector<Expr>& shape);
 uint64_t bitOf(const std::string& name);
@@ -30,19 +31,19 @@ uint64_t bitOf(const std::string& name);
 /// An element, or one a lane: `base + constant + lane * l` elements on, or `offsets` where that is not its form.
 struct Address {
   const Place* place;
-  Expr base;                ///< null: 0; the same for all lanes
+  Expr base;  ///< null: 0; the same for all lanes
   int64_t constant = 0, lane = 0;
-  Expr offsets;             ///< null where the lanes have a constant stride
-  int64_t unit = 1;         ///< elements: base and constant are multiples of it (a power of two)
-  bool inRange = false;     ///< proven for all lanes, on or off
+  Expr offsets;          ///< null where the lanes have a constant stride
+  int64_t unit = 1;      ///< elements: base and constant are multiples of it (a power of two)
+  bool inRange = false;  ///< proven for all lanes, on or off
   bool varies() const { return offsets || lane; }
 };
 
 /// What a `sync last` in a grid needs.
 struct LastTile {
-  Expr extent;              ///< of the innermost grid loop
-  Expr counter;             ///< which counter
-  std::string end;          ///< label where the other tiles go
+  Expr extent;      ///< of the innermost grid loop
+  Expr counter;     ///< which counter
+  std::string end;  ///< label where the other tiles go
 };
 
 /// The statements of a tile (or of the code around the grids) as one LLVM function's instructions.
@@ -59,14 +60,15 @@ class Body {
   void constant(const std::string& variable, int64_t value) { constants_[variable] = Expr(value); }
   void add(Place place) { places_[place.name] = std::move(place); }
   void setLast(LastTile last) { last_ = std::move(last); }
-  Value emit(const Expr&);                             ///< in a register; of lanes only where it differs between them
+  Value emit(const Expr&);  ///< in a register; of lanes only where it differs between them
   Expr now(const Expr& e) const { return constants_.empty() ? e : substitute(e, constants_); }
   int64_t highest(const Expr& e) { return facts().bounds(now(e)).high; }
   void block(const Block&);
   /// `body` for each value of the variable below `extent`.
-  void loop(const std::string& variable, const Expr& extent, uint64_t written, const std::function<void()>& body);
+  void loop(const std::string& variable, const Expr& extent, uint64_t written,
+            const std::function<void()>& body);
   void branch(const Expr& condition, const std::function<void()>& body);
-  void fence();                                        ///< makes streamed stores visible
+  void fence();  ///< makes streamed stores visible
   int64_t scratchPeak() const { return scratchPeak_; }
   bool streamed() const { return streamed_; }
 
@@ -98,7 +100,7 @@ class Body {
   Value choose(const Apply&);
   Value chooseBranch(const Expr& condition, const Expr& yes, const Expr& no);
   std::optional<Value> compareLanes(Op, const Expr&, const Expr&);
-  bool isSafe(const Expr&);                            ///< touches only what is proven to be in range
+  bool isSafe(const Expr&);  ///< touches only what is proven to be in range
   bool varies(const Expr&);
   uint64_t readsOf(const Expr&);
   Value maskAnd(const Value&);
@@ -135,7 +137,7 @@ class Body {
   Scalars scalars_;
   Memo memo_;
   std::unordered_map<std::string, Value> variables_;
-  std::unordered_map<std::string, Expr> constants_;    ///< variables of unrolled loops
+  std::unordered_map<std::string, Expr> constants_;  ///< variables of unrolled loops
   std::map<std::string, Place> places_;
   Ranges ranges_;
   std::vector<Expr> assumed_;
@@ -143,12 +145,12 @@ class Body {
   std::unordered_map<Hash, bool> varies_;
   std::unordered_map<Hash, uint64_t> reads_;
   std::unordered_map<const Stmt*, std::string> allocated_;
-  int lanes_ = 0;                                      ///< of the vector loop around; 0: none
+  int lanes_ = 0;  ///< of the vector loop around; 0: none
   std::string laneVariable_;
-  Value mask_;                                         ///< lanes that are on; none: all
-  bool someOn_ = true;                                 ///< at least one lane is
+  Value mask_;          ///< lanes that are on; none: all
+  bool someOn_ = true;  ///< at least one lane is
   std::optional<LastTile> last_;
-  int64_t scratchTop_ = 0, scratchPeak_ = 0;           ///< bytes; what is read beside a buffer counts
+  int64_t scratchTop_ = 0, scratchPeak_ = 0;  ///< bytes; what is read beside a buffer counts
   bool streamed_ = false;
 };
 

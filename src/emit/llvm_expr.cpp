@@ -10,7 +10,9 @@ namespace tektite::llvm_text {
 bool Body::varies(const Expr& e) {
   if (!lanes_) return false;
   if (const auto it = varies_.find(e.hash()); it != varies_.end()) return it->second;
-  const auto any = [&](const std::vector<Expr>& list) { return std::any_of(list.begin(), list.end(), [&](const Expr& x) { return varies(x); }); };
+  const auto any = [&](const std::vector<Expr>& list) {
+    return std::any_of(list.begin(), list.end(), [&](const Expr& x) { return varies(x); });
+  };
   const bool answer = std::visit(
       overloaded{[](const Imm&) { return false; },
                  [&](const Var& v) {
@@ -18,7 +20,8 @@ bool Body::varies(const Expr& e) {
                    const auto it = variables_.find(v.name);
                    return it != variables_.end() && it->second.lanes > 0;
                  },
-                 [&](const Load& l) { return placeOf(l.buffer).perLane > 0 || any(l.index); }, [&](const Cast& c) { return varies(c.arg); },
+                 [&](const Load& l) { return placeOf(l.buffer).perLane > 0 || any(l.index); },
+                 [&](const Cast& c) { return varies(c.arg); },
                  [&](const Apply& a) { return any(a.args); }},
       e->kind);
   return varies_[e.hash()] = answer;
@@ -35,7 +38,8 @@ uint64_t Body::readsOf(const Expr& e) {
                           bits = placeOf(l.buffer).bit;
                           all(l.index);
                         },
-                        [&](const Cast& c) { bits = readsOf(c.arg); }, [&](const Apply& a) { all(a.args); }},
+                        [&](const Cast& c) { bits = readsOf(c.arg); },
+                        [&](const Apply& a) { all(a.args); }},
              e->kind);
   return reads_[e.hash()] = bits;
 }
@@ -50,16 +54,19 @@ Value Body::emit(const Expr& e) {
 }
 
 Value Body::compute(const Expr& e) {
-  return std::visit(overloaded{[&](const Imm& i) { return scalars_.number(i, e.type()); },
-                               [&](const Var& v) {
-                                 if (lanes_ && v.name == laneVariable_) return scalars_.laneNumbers(lanes_, DType::I64);
-                                 const auto it = variables_.find(v.name);
-                                 TEKTITE_CHECK(it != variables_.end(), "no variable '{}'", v.name);
-                                 return it->second;
-                               },
-                               [&](const Load& l) { return loadFrom(address({l.buffer, l.index})); },
-                               [&](const Cast& c) { return castTo(e, c); }, [&](const Apply& a) { return applyOp(e, a); }},
-                    e->kind);
+  return std::visit(
+      overloaded{[&](const Imm& i) { return scalars_.number(i, e.type()); },
+                 [&](const Var& v) {
+                   if (lanes_ && v.name == laneVariable_)
+                     return scalars_.laneNumbers(lanes_, DType::I64);
+                   const auto it = variables_.find(v.name);
+                   TEKTITE_CHECK(it != variables_.end(), "no variable '{}'", v.name);
+                   return it->second;
+                 },
+                 [&](const Load& l) { return loadFrom(address({l.buffer, l.index})); },
+                 [&](const Cast& c) { return castTo(e, c); },
+                 [&](const Apply& a) { return applyOp(e, a); }},
+      e->kind);
 }
 
 /// Where lanes differ by a constant, a conversion of a 64-bit index is one of its scalar part, in the narrow type.
@@ -81,7 +88,8 @@ Value Body::castTo(const Expr& e, const Cast& c) {
     const DType narrow = isFloat(to) ? DType::I32 : to;
     if (same && bits(narrow) <= 32 && bits(narrow) > 4 && (small || !isFloat(to))) {
       const Value base = scalars_.cast(narrow, emit(toExpr(rest)));
-      const Value sumOfBoth = scalars_.apply(Op::Add, {base, scalars_.laneNumbers(lanes_, narrow, step)});
+      const Value sumOfBoth =
+          scalars_.apply(Op::Add, {base, scalars_.laneNumbers(lanes_, narrow, step)});
       return scalars_.cast(to, sumOfBoth);
     }
   }
@@ -90,7 +98,8 @@ Value Body::castTo(const Expr& e, const Cast& c) {
 
 /// base + step * l < bound for lanes l, compared in 32 bits: l < clamp(limit, 0, lanes), or not.
 std::optional<Value> Body::compareLanes(Op op, const Expr& a, const Expr& b) {
-  if (a.type() != DType::I64 || (op != Op::Lt && op != Op::Le) || (!varies(a) && !varies(b))) return std::nullopt;
+  if (a.type() != DType::I64 || (op != Op::Lt && op != Op::Le) || (!varies(a) && !varies(b)))
+    return std::nullopt;
   Linear rest = plus(linearOf(b), linearOf(a), -1);  // b - a, without the lane
   int64_t step = 0;
   std::erase_if(rest.terms, [&](const auto& term) {
@@ -113,16 +122,20 @@ std::optional<Value> Body::compareLanes(Op op, const Expr& a, const Expr& b) {
   if (!up) limit = limit + Expr(1);
   if (!facts().proves(le(limit, Expr(lanes_)))) limit = min(limit, Expr(lanes_));
   if (!facts().proves(le(Expr(0), limit))) limit = max(limit, Expr(0));
-  const Value narrow = scalars_.splat(scalars_.cast(DType::I32, emit(limit)), lanes_), numbers = scalars_.laneNumbers(lanes_, DType::I32);
-  return Value{out_.set("on", "icmp {} {}, {}", below ? "ult" : "uge", typed(numbers), narrow.text), DType::Bool, lanes_};
+  const Value narrow = scalars_.splat(scalars_.cast(DType::I32, emit(limit)), lanes_),
+              numbers = scalars_.laneNumbers(lanes_, DType::I32);
+  return Value{out_.set("on", "icmp {} {}, {}", below ? "ult" : "uge", typed(numbers), narrow.text),
+               DType::Bool, lanes_};
 }
 
 Value Body::applyOp(const Expr& e, const Apply& a) {
   if (a.op == Op::Select) return choose(a);
   if (a.args.size() == 2)
     if (auto mask = compareLanes(a.op, a.args[0], a.args[1])) return *mask;
-  const bool divides = a.op == Op::FloorDiv || a.op == Op::Mod || a.op == Op::TruncDiv || a.op == Op::TruncMod;
-  const bool nonNegative = divides && isSigned(e.type()) && facts().bounds(a.args[0]).low >= 0 && facts().bounds(a.args[1]).low > 0;
+  const bool divides =
+      a.op == Op::FloorDiv || a.op == Op::Mod || a.op == Op::TruncDiv || a.op == Op::TruncMod;
+  const bool nonNegative = divides && isSigned(e.type()) && facts().bounds(a.args[0]).low >= 0 &&
+                           facts().bounds(a.args[1]).low > 0;
   std::vector<Value> args;
   for (const Expr& x : a.args) args.push_back(emit(x));
   return scalars_.apply(a.op, std::move(args), nonNegative);
@@ -166,7 +179,8 @@ Value Body::choose(const Apply& a) {
 
 Value Body::chooseBranch(const Expr& condition, const Expr& yes, const Expr& no) {
   const Value c = emit(condition);
-  const std::string then = out_.fresh("take"), otherwise = out_.fresh("other"), done = out_.fresh("taken");
+  const std::string then = out_.fresh("take"), otherwise = out_.fresh("other"),
+                    done = out_.fresh("taken");
   const int lanes = varies(yes) || varies(no) ? lanes_ : 0;
   out_.branch(c.text, then, otherwise);
   const auto arm = [&](const std::string& label, const Expr& e) {
@@ -180,7 +194,9 @@ Value Body::chooseBranch(const Expr& condition, const Expr& yes, const Expr& no)
   const auto [y, yesEnd] = arm(then, yes);
   const auto [n, noEnd] = arm(otherwise, no);
   out_.start(done);
-  return {out_.set("taken", "phi {} [ {}, %{} ], [ {}, %{} ]", typeOf(y), y.text, yesEnd, n.text, noEnd), yes.type(), lanes};
+  return {out_.set("taken", "phi {} [ {}, %{} ], [ {}, %{} ]", typeOf(y), y.text, yesEnd, n.text,
+                   noEnd),
+          yes.type(), lanes};
 }
 
 }  // namespace tektite::llvm_text

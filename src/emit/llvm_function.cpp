@@ -12,7 +12,9 @@ std::string registerType(DType t, int lanes) {
   const auto element = [&]() -> std::string {
     switch (t) {
       case DType::Bool: return "i1";
-      case DType::F16: case DType::BF16: case DType::F32: return "float";
+      case DType::F16:
+      case DType::BF16:
+      case DType::F32: return "float";
       case DType::F64: return "double";
       default: return fmt::format("i{}", bytes(t) * 8);
     }
@@ -26,7 +28,8 @@ std::string memoryType(DType t, int lanes) {
 }
 
 std::string memorySuffix(DType t, int lanes) {
-  const std::string element = isFloat(t) && t != DType::BF16 ? fmt::format("f{}", bits(t)) : memoryType(t);
+  const std::string element =
+      isFloat(t) && t != DType::BF16 ? fmt::format("f{}", bits(t)) : memoryType(t);
   return lanes ? fmt::format("v{}{}", lanes, element) : element;
 }
 Value integerValue(int64_t value, DType type) {
@@ -38,8 +41,9 @@ Value realValue(double value, DType type) {
   return {fmt::format("0x{:016X}", std::bit_cast<uint64_t>(value)), type, 0, true, value, 0};
 }
 
-std::string FunctionText::call(std::string_view hint, const std::string& result, const std::string& function,
-                               const std::string& arguments, const std::string& parameters, std::string_view flags) {
+std::string FunctionText::call(std::string_view hint, const std::string& result,
+                               const std::string& function, const std::string& arguments,
+                               const std::string& parameters, std::string_view flags) {
   declare(fmt::format("declare {} @{}({})", result, function, parameters));
   if (result == "void") {
     line("call void @{}({})", function, arguments);
@@ -48,9 +52,11 @@ std::string FunctionText::call(std::string_view hint, const std::string& result,
   return set(hint, "call{} {} @{}({})", flags, result, function, arguments);
 }
 
-std::string FunctionText::allocate(std::string_view hint, const std::string& element, int64_t count, int64_t align) {
+std::string FunctionText::allocate(std::string_view hint, const std::string& element, int64_t count,
+                                   int64_t align) {
   std::string name = "%" + fresh(hint);
-  fmt::format_to(std::back_inserter(entry_), "  {} = alloca [{} x {}], align {}\n", name, count, element, align);
+  fmt::format_to(std::back_inserter(entry_), "  {} = alloca [{} x {}], align {}\n", name, count,
+                 element, align);
   return name;
 }
 
@@ -67,6 +73,8 @@ void FunctionText::start(const std::string& label) {
   body_ += label + ":\n";
 }
 
-std::string FunctionText::text(const std::string& header) const { return header + " {\nstart:\n" + entry_ + body_ + "}\n"; }
+std::string FunctionText::text(const std::string& header) const {
+  return header + " {\nstart:\n" + entry_ + body_ + "}\n";
+}
 
 }  // namespace tektite::llvm_text

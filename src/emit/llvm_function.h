@@ -15,7 +15,7 @@ struct Value {
   std::string text;
   DType type = DType::I64;
   int lanes = 0;
-  bool constant = false;     ///< a number: `real` of a float type, else `integer`
+  bool constant = false;  ///< a number: `real` of a float type, else `integer`
   double real = 0;
   int64_t integer = 0;
   explicit operator bool() const { return !text.empty(); }
@@ -23,8 +23,8 @@ struct Value {
 
 std::string vectorOf(std::string_view element, int lanes);  ///< "<8 x float>"; 0 lanes: the element
 std::string registerType(DType, int lanes = 0);
-std::string memoryType(DType, int lanes = 0);               ///< what a load reads: bool is i8, bf16 is i16
-std::string memorySuffix(DType, int lanes);                 ///< of an intrinsic's name: "v8f32"
+std::string memoryType(DType, int lanes = 0);  ///< what a load reads: bool is i8, bf16 is i16
+std::string memorySuffix(DType, int lanes);    ///< of an intrinsic's name: "v8f32"
 inline std::string typeOf(const Value& v) { return registerType(v.type, v.lanes); }
 inline std::string typed(const Value& v) { return typeOf(v) + " " + v.text; }
 Value integerValue(int64_t, DType = DType::I64);
@@ -54,12 +54,14 @@ class FunctionText {
     return name;
   }
   /// A call of a function that is declared on first use; `arguments` with their types.
-  std::string call(std::string_view hint, const std::string& result, const std::string& function, const std::string& arguments,
-                   const std::string& parameters, std::string_view flags = "");
+  std::string call(std::string_view hint, const std::string& result, const std::string& function,
+                   const std::string& arguments, const std::string& parameters,
+                   std::string_view flags = "");
   void declare(std::string declaration) { declarations_.insert(std::move(declaration)); }
-  std::string allocate(std::string_view hint, const std::string& element, int64_t count, int64_t align);
+  std::string allocate(std::string_view hint, const std::string& element, int64_t count,
+                       int64_t align);
   void comment(std::string_view text);
-  void start(const std::string& label);                  ///< begins a block; the one before has ended
+  void start(const std::string& label);  ///< begins a block; the one before has ended
   void jump(const std::string& label) { line("br label %{}", label); }
   void branch(const std::string& condition, const std::string& yes, const std::string& no) {
     line("br i1 {}, label %{}, label %{}", condition, yes, no);

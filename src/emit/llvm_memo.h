@@ -22,9 +22,12 @@ class Memo {
     }
     return nullptr;
   }
-  void add(const Hash& key, const Value& value, uint64_t reads) { scopes_.back().values[key] = {value, reads}; }
+  void add(const Hash& key, const Value& value, uint64_t reads) {
+    scopes_.back().values[key] = {value, reads};
+  }
   void forget(uint64_t written) {
-    for (Scope& s : scopes_) std::erase_if(s.values, [&](const auto& e) { return e.second.reads & written; });
+    for (Scope& s : scopes_)
+      std::erase_if(s.values, [&](const auto& e) { return e.second.reads & written; });
   }
 
  private:

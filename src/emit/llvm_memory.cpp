@@ -11,7 +11,9 @@ std::vector<Expr> rowMajor(const std::vector<Expr>& shape) {
   return strides;
 }
 
-uint64_t bitOf(const std::string& name) { return uint64_t{1} << (Hasher().add(std::string_view(name)).finish().lo % 64); }
+uint64_t bitOf(const std::string& name) {
+  return uint64_t{1} << (Hasher().add(std::string_view(name)).finish().lo % 64);
+}
 
 const Place& Body::placeOf(const std::string& name) const {
   const auto it = places_.find(name);
@@ -46,14 +48,16 @@ bool Body::inRange(const Place& place, const std::vector<Expr>& index) {
     const Interval in = facts().bounds(index[i]);
     if (in.low < 0 && !facts().proves(le(Expr(0), index[i]))) return false;
     const auto extent = asInteger(place.shape[i]);
-    if (!(extent && in.high < *extent) && !facts().proves(lt(index[i], place.shape[i]))) return false;
+    if (!(extent && in.high < *extent) && !facts().proves(lt(index[i], place.shape[i])))
+      return false;
   }
   return true;
 }
 
 Address Body::address(const Ref& ref) {
   const Place& place = placeOf(ref.buffer);
-  TEKTITE_CHECK(ref.index.size() == place.shape.size(), "{} has rank {}, found {} indices", ref.buffer, place.shape.size(), ref.index.size());
+  TEKTITE_CHECK(ref.index.size() == place.shape.size(), "{} has rank {}, found {} indices",
+                ref.buffer, place.shape.size(), ref.index.size());
   Address out{&place, {}};
   Expr flat = 0;
   for (size_t i = 0; i < ref.index.size(); i++) flat = flat + ref.index[i] * place.strides[i];
@@ -87,18 +91,24 @@ Address Body::address(const Ref& ref) {
 std::string Body::pointer(const Address& a, int64_t extra) {
   std::string at = a.place->pointer;
   if (a.base) {
-    const Hash key = Hasher().add(std::string_view("pointer")).add(std::string_view(at)).add(a.base.hash()).finish();
+    const Hash key = Hasher()
+                         .add(std::string_view("pointer"))
+                         .add(std::string_view(at))
+                         .add(a.base.hash())
+                         .finish();
     if (const Value* known = memo_.find(key)) {
       at = known->text;
     } else {
       const Value offset = emit(a.base);
-      at = out_.set("at", "getelementptr {}, ptr {}, i64 {}", memoryType(a.place->type), at, offset.text);
+      at = out_.set("at", "getelementptr {}, ptr {}, i64 {}", memoryType(a.place->type), at,
+                    offset.text);
       memo_.add(key, {at, DType::I64}, readsOf(a.base));
     }
   }
   const int64_t offset = (a.constant + extra) * bytes(a.place->type);
   if (!offset) return at;
-  const Hash key = Hasher().add(std::string_view("offset")).add(std::string_view(at)).add(offset).finish();
+  const Hash key =
+      Hasher().add(std::string_view("offset")).add(std::string_view(at)).add(offset).finish();
   if (const Value* known = memo_.find(key)) return known->text;
   const std::string there = out_.set("at", "getelementptr i8, ptr {}, i64 {}", at, offset);
   memo_.add(key, {there, DType::I64}, 0);
@@ -108,37 +118,45 @@ std::string Body::pointer(const Address& a, int64_t extra) {
 int64_t Body::alignOf(const Address& a, int64_t extra) const {
   int64_t unit = a.unit;
   if (extra) unit = std::min(unit, extra & -extra);
-  return std::max<int64_t>(bytes(a.place->type), std::min(a.place->align, unit * bytes(a.place->type)));
+  return std::max<int64_t>(bytes(a.place->type),
+                           std::min(a.place->align, unit * bytes(a.place->type)));
 }
 
 std::string Body::someLane() {
-  return out_.call("some", "i1", fmt::format("llvm.vector.reduce.or.v{}i1", lanes_), typed(mask_), typeOf(mask_));
+  return out_.call("some", "i1", fmt::format("llvm.vector.reduce.or.v{}i1", lanes_), typed(mask_),
+                   typeOf(mask_));
 }
 
 Value Body::loadFrom(const Address& a) {
-  if (!lanes_ || !a.varies()) return a.inRange || someOn_ || a.place->own ? loadScalar(a) : loadGuarded(a);
+  if (!lanes_ || !a.varies())
+    return a.inRange || someOn_ || a.place->own ? loadScalar(a) : loadGuarded(a);
   if (a.offsets) return gather(a);
   return a.lane == 1 ? loadVector(a) : loadStrided(a);
 }
 
 Value Body::loadScalar(const Address& a) {
   const DType type = a.place->type;
-  return scalars_.fromMemory(out_.set(a.place->name, "load {}, ptr {}, align {}", memoryType(type), pointer(a), alignOf(a)), type, 0);
+  return scalars_.fromMemory(out_.set(a.place->name, "load {}, ptr {}, align {}", memoryType(type),
+                                      pointer(a), alignOf(a)),
+                             type, 0);
 }
 
 /// The same for all lanes, where perhaps none is on: read only if one is.
 Value Body::loadGuarded(const Address& a) {
-  const std::string before = out_.fresh("ask"), read = out_.fresh("read"), done = out_.fresh("known");
+  const std::string before = out_.fresh("ask"), read = out_.fresh("read"),
+                    done = out_.fresh("known");
   const std::string at = pointer(a), some = someLane();
   out_.jump(before);
   out_.start(before);
   out_.branch(some, read, done);
   out_.start(read);
   const std::string type = memoryType(a.place->type);
-  const std::string value = out_.set(a.place->name, "load {}, ptr {}, align {}", type, at, alignOf(a));
+  const std::string value =
+      out_.set(a.place->name, "load {}, ptr {}, align {}", type, at, alignOf(a));
   out_.jump(done);
   out_.start(done);
-  const std::string both = out_.set(a.place->name, "phi {} [ {}, %{} ], [ zeroinitializer, %{} ]", type, value, read, before);
+  const std::string both = out_.set(a.place->name, "phi {} [ {}, %{} ], [ zeroinitializer, %{} ]",
+                                    type, value, read, before);
   return scalars_.fromMemory(both, a.place->type, 0);
 }
 
@@ -146,11 +164,12 @@ Value Body::loadVector(const Address& a) {
   const DType type = a.place->type;
   const std::string vector = memoryType(type, lanes_), at = pointer(a);
   if (a.inRange)
-    return scalars_.fromMemory(out_.set(a.place->name, "load {}, ptr {}, align {}", vector, at, alignOf(a)), type, lanes_);
-  const std::string text =
-      out_.call(a.place->name, vector, fmt::format("llvm.masked.load.{}.p0", memorySuffix(type, lanes_)),
-                fmt::format("ptr {}, i32 {}, {}, {} zeroinitializer", at, alignOf(a), typed(mask_), vector),
-                fmt::format("ptr, i32, {}, {}", typeOf(mask_), vector));
+    return scalars_.fromMemory(
+        out_.set(a.place->name, "load {}, ptr {}, align {}", vector, at, alignOf(a)), type, lanes_);
+  const std::string text = out_.call(
+      a.place->name, vector, fmt::format("llvm.masked.load.{}.p0", memorySuffix(type, lanes_)),
+      fmt::format("ptr {}, i32 {}, {}, {} zeroinitializer", at, alignOf(a), typed(mask_), vector),
+      fmt::format("ptr, i32, {}, {}", typeOf(mask_), vector));
   return scalars_.fromMemory(text, type, lanes_);
 }
 
@@ -162,8 +181,12 @@ Value Body::loadStrided(const Address& a) {
   const std::string vector = memoryType(type, lanes_);
   std::string back;
   for (int i = 0; i < lanes_; i++) back += fmt::format("{}i32 {}", i ? ", " : "", lanes_ - 1 - i);
-  const std::string all = out_.set(a.place->name, "load {}, ptr {}, align {}", vector, pointer(a, 1 - lanes_), alignOf(a, 1 - lanes_));
-  return scalars_.fromMemory(out_.set(a.place->name, "shufflevector {0} {1}, {0} poison, <{2} x i32> <{3}>", vector, all, lanes_, back), type, lanes_);
+  const std::string all = out_.set(a.place->name, "load {}, ptr {}, align {}", vector,
+                                   pointer(a, 1 - lanes_), alignOf(a, 1 - lanes_));
+  return scalars_.fromMemory(
+      out_.set(a.place->name, "shufflevector {0} {1}, {0} poison, <{2} x i32> <{3}>", vector, all,
+               lanes_, back),
+      type, lanes_);
 }
 
 /// Elements 0, 2 ... 2 * lanes - 2: those from 0 and those up to the last, each a vector. Nothing after the last is touched.
@@ -176,18 +199,25 @@ Value Body::loadEverySecond(const Address& a) {
     for (int i = 0; i < n; i++) out += fmt::format("{}i32 {}", i ? ", " : "", at(i));
     return fmt::format("<{} x i32> <{}>", n, out);
   };
-  const auto read = [&](int64_t from, int first) {  // element `from + i` is lane `first + i / 2`, where i is even (from 0) or odd
-    if (a.inRange) return out_.set(a.place->name, "load {}, ptr {}, align {}", vector, pointer(a, from), alignOf(a, from));
-    const std::string on = out_.set("on", "shufflevector {}, {} zeroinitializer, {}", typed(mask_), typeOf(mask_), list([&](int i) {
-                                      return i % 2 == (from ? 1 : 0) ? first + i / 2 : n;
-                                    }));
-    return out_.call(a.place->name, vector, fmt::format("llvm.masked.load.{}.p0", memorySuffix(type, n)),
-                     fmt::format("ptr {}, i32 {}, {} {}, {} zeroinitializer", pointer(a, from), alignOf(a, from), typeOf(mask_), on, vector),
-                     fmt::format("ptr, i32, {}, {}", typeOf(mask_), vector));
-  };
+  const auto read =
+      [&](int64_t from,
+          int first) {  // element `from + i` is lane `first + i / 2`, where i is even (from 0) or odd
+        if (a.inRange)
+          return out_.set(a.place->name, "load {}, ptr {}, align {}", vector, pointer(a, from),
+                          alignOf(a, from));
+        const std::string on =
+            out_.set("on", "shufflevector {}, {} zeroinitializer, {}", typed(mask_), typeOf(mask_),
+                     list([&](int i) { return i % 2 == (from ? 1 : 0) ? first + i / 2 : n; }));
+        return out_.call(a.place->name, vector,
+                         fmt::format("llvm.masked.load.{}.p0", memorySuffix(type, n)),
+                         fmt::format("ptr {}, i32 {}, {} {}, {} zeroinitializer", pointer(a, from),
+                                     alignOf(a, from), typeOf(mask_), on, vector),
+                         fmt::format("ptr, i32, {}, {}", typeOf(mask_), vector));
+      };
   const std::string low = read(0, 0), high = read(n - 1, n / 2);
-  const std::string picked = out_.set(a.place->name, "shufflevector {0} {1}, {0} {2}, {3}", vector, low, high,
-                                      list([&](int i) { return 2 * i < n ? 2 * i : 2 * i + 1; }));
+  const std::string picked =
+      out_.set(a.place->name, "shufflevector {0} {1}, {0} {2}, {3}", vector, low, high,
+               list([&](int i) { return 2 * i < n ? 2 * i : 2 * i + 1; }));
   return scalars_.fromMemory(picked, type, n);
 }
 
@@ -195,9 +225,11 @@ std::string Body::pointers(const Address& a) {
   const std::string element = memoryType(a.place->type);
   if (a.offsets) {
     const Value offsets = scalars_.splat(emit(a.offsets), lanes_);
-    return out_.set("at", "getelementptr {}, ptr {}, {}", element, a.place->pointer, typed(offsets));
+    return out_.set("at", "getelementptr {}, ptr {}, {}", element, a.place->pointer,
+                    typed(offsets));
   }
-  return out_.set("at", "getelementptr {}, ptr {}, {}", element, pointer(a), typed(scalars_.laneNumbers(lanes_, DType::I64, a.lane)));
+  return out_.set("at", "getelementptr {}, ptr {}, {}", element, pointer(a),
+                  typed(scalars_.laneNumbers(lanes_, DType::I64, a.lane)));
 }
 
 Value Body::gather(const Address& a) {
@@ -207,18 +239,23 @@ Value Body::gather(const Address& a) {
     const Value offsets = a.offsets ? emit(a.offsets) : Value{};
     std::string out = "poison";
     for (int i = 0; i < lanes_; i++) {
-      const std::string at = a.offsets ? out_.set("at", "getelementptr {}, ptr {}, i64 {}", scalar, a.place->pointer, scalars_.lane(offsets, i).text)
+      const std::string at = a.offsets ? out_.set("at", "getelementptr {}, ptr {}, i64 {}", scalar,
+                                                  a.place->pointer, scalars_.lane(offsets, i).text)
                                        : pointer(a, i * a.lane);
-      const std::string one = out_.set(a.place->name, "load {}, ptr {}, align {}", scalar, at, bytes(type));
-      out = out_.set(a.place->name, "insertelement {} {}, {} {}, i64 {}", vector, out, scalar, one, i);
+      const std::string one =
+          out_.set(a.place->name, "load {}, ptr {}, align {}", scalar, at, bytes(type));
+      out = out_.set(a.place->name, "insertelement {} {}, {} {}, i64 {}", vector, out, scalar, one,
+                     i);
     }
     return scalars_.fromMemory(out, type, lanes_);
   }
   const std::string at = pointers(a);
-  const std::string text = out_.call(
-      a.place->name, vector, fmt::format("llvm.masked.gather.{}.v{}p0", memorySuffix(type, lanes_), lanes_),
-      fmt::format("<{} x ptr> {}, i32 {}, {}, {} zeroinitializer", lanes_, at, bytes(type), typed(mask_), vector),
-      fmt::format("<{} x ptr>, i32, {}, {}", lanes_, typeOf(mask_), vector));
+  const std::string text =
+      out_.call(a.place->name, vector,
+                fmt::format("llvm.masked.gather.{}.v{}p0", memorySuffix(type, lanes_), lanes_),
+                fmt::format("<{} x ptr> {}, i32 {}, {}, {} zeroinitializer", lanes_, at,
+                            bytes(type), typed(mask_), vector),
+                fmt::format("<{} x ptr>, i32, {}, {}", lanes_, typeOf(mask_), vector));
   return scalars_.fromMemory(text, type, lanes_);
 }
 

@@ -7,14 +7,18 @@ namespace tektite::llvm_text {
 
 Value Scalars::intrinsic(std::string_view name, const std::vector<Value>& args) {
   const Value& a = args[0];
-  const std::string element = !isFloat(a.type) ? registerType(a.type) : a.type == DType::F64 ? "f64" : "f32";
+  const std::string element = !isFloat(a.type)       ? registerType(a.type)
+                              : a.type == DType::F64 ? "f64"
+                                                     : "f32";
   std::string values, types;
   for (const Value& v : args) {
     values += (values.empty() ? "" : ", ") + typed(v);
     types += (types.empty() ? "" : ", ") + typeOf(v);
   }
-  const std::string full = fmt::format("llvm.{}.{}{}", name, a.lanes ? fmt::format("v{}", a.lanes) : "", element);
-  return {out_.call(name, typeOf(a), full, values, types, isFloat(a.type) ? flags() : ""), a.type, a.lanes};
+  const std::string full =
+      fmt::format("llvm.{}.{}{}", name, a.lanes ? fmt::format("v{}", a.lanes) : "", element);
+  return {out_.call(name, typeOf(a), full, values, types, isFloat(a.type) ? flags() : ""), a.type,
+          a.lanes};
 }
 
 /// A function of the C library, lane by lane.
@@ -34,7 +38,8 @@ Value Scalars::library(Op op, const std::vector<Value>& args) {
       values += (values.empty() ? "" : ", ") + typed(lane(v, i));
       types += (types.empty() ? "" : ", ") + scalar;
     }
-    out_.declare(fmt::format("declare {} @{}({}) nounwind willreturn memory(none)", scalar, function, types));
+    out_.declare(fmt::format("declare {} @{}({}) nounwind willreturn memory(none)", scalar,
+                             function, types));
     const Value one{out_.set(info(op).name, "call {} @{}({})", scalar, function, values), type};
     out = lanes ? insert(out, one, i) : one;
   }
@@ -44,7 +49,8 @@ Value Scalars::library(Op op, const std::vector<Value>& args) {
 Value Scalars::fma(const std::vector<Value>& x) {
   if (target_.fma || x[0].type == DType::F64) return intrinsic("fma", x);
   std::vector<Value> wide;  // a machine without the instruction: the product is exact in double
-  for (const Value& v : x) wide.push_back(convert("fpext", v, registerType(DType::F64, v.lanes), DType::F64));
+  for (const Value& v : x)
+    wide.push_back(convert("fpext", v, registerType(DType::F64, v.lanes), DType::F64));
   const Value product = real(Op::Mul, {wide[0], wide[1]}), sum = real(Op::Add, {product, wide[2]});
   return convert("fptrunc", sum, typeOf(x[0]), x[0].type);
 }
@@ -77,7 +83,8 @@ Value Scalars::real(Op op, const std::vector<Value>& x) {
     case Op::Sub: return arithmetic("fsub");
     case Op::Mul: return arithmetic("fmul");
     case Op::Div: return arithmetic("fdiv");
-    case Op::Max: case Op::Min: return extreme(op, a, x[1]);
+    case Op::Max:
+    case Op::Min: return extreme(op, a, x[1]);
     case Op::Neg: return {out_.set("neg", "fneg {}", typed(a)), type, a.lanes};
     case Op::Abs: return intrinsic("fabs", x);
     case Op::Sign: {
@@ -92,7 +99,8 @@ Value Scalars::real(Op op, const std::vector<Value>& x) {
     case Op::Trunc: return intrinsic("trunc", x);
     case Op::Round: return intrinsic("roundeven", x);
     case Op::IsNan: return compare("fcmp uno", a, a);
-    case Op::IsInf: return compare("fcmp oeq", intrinsic("fabs", x), splat(realValue(INFINITY, type), a.lanes));
+    case Op::IsInf:
+      return compare("fcmp oeq", intrinsic("fabs", x), splat(realValue(INFINITY, type), a.lanes));
     default: return rounded(type, library(op, x));
   }
 }
@@ -101,23 +109,34 @@ Value Scalars::integer(Op op, const std::vector<Value>& x, bool nonNegative) {
   const Value& a = x[0];
   const DType type = a.type;
   const std::string s = isSigned(type) ? "s" : "u";
-  const auto plain = [&](std::string_view instruction) { return set(op, type, a.lanes, instruction, a, x[1]); };
+  const auto plain = [&](std::string_view instruction) {
+    return set(op, type, a.lanes, instruction, a, x[1]);
+  };
   switch (op) {
     case Op::Or: return plain("or");
     case Op::And: return plain("and");
     case Op::Xor: return plain("xor");
-    case Op::Not: return wrapped(set(op, type, a.lanes, "xor", a, like(a, type == DType::Bool ? 1 : -1)));
+    case Op::Not:
+      return wrapped(set(op, type, a.lanes, "xor", a, like(a, type == DType::Bool ? 1 : -1)));
     case Op::Lt: return compare(type == DType::Bool ? "icmp ult" : "icmp " + s + "lt", a, x[1]);
     case Op::Le: return compare(type == DType::Bool ? "icmp ule" : "icmp " + s + "le", a, x[1]);
     case Op::Eq: return compare("icmp eq", a, x[1]);
     case Op::Add: return wrapped(plain("add"));
     case Op::Sub: return wrapped(plain("sub"));
     case Op::Mul: return wrapped(plain("mul"));
-    case Op::FloorDiv: case Op::Mod: case Op::TruncDiv: case Op::TruncMod: return wrapped(divide(op, a, x[1], nonNegative));
-    case Op::Max: case Op::Min: return extreme(op, a, x[1]);
-    case Op::Shl: case Op::Shr: return wrapped(shift(op, a, x[1]));
+    case Op::FloorDiv:
+    case Op::Mod:
+    case Op::TruncDiv:
+    case Op::TruncMod: return wrapped(divide(op, a, x[1], nonNegative));
+    case Op::Max:
+    case Op::Min: return extreme(op, a, x[1]);
+    case Op::Shl:
+    case Op::Shr: return wrapped(shift(op, a, x[1]));
     case Op::Neg: return wrapped(set(op, type, a.lanes, "sub", like(a, 0), a));
-    case Op::Abs: return isSigned(type) ? wrapped(select(compare("icmp slt", a, like(a, 0)), integer(Op::Neg, x, false), a)) : a;
+    case Op::Abs:
+      return isSigned(type) ? wrapped(select(compare("icmp slt", a, like(a, 0)),
+                                             integer(Op::Neg, x, false), a))
+                            : a;
     case Op::Sign: {
       const Value one = select(compare("icmp ne", a, like(a, 0)), like(a, 1), like(a, 0));
       return isSigned(type) ? select(compare("icmp slt", a, like(a, 0)), like(a, -1), one) : one;
@@ -132,7 +151,9 @@ Value Scalars::shift(Op op, const Value& a, const Value& b) {
   const bool arithmetic = op == Op::Shr && isSigned(a.type);
   const char* instruction = op == Op::Shl ? "shl" : arithmetic ? "ashr" : "lshr";
   const int width = bits(a.type);
-  const auto by = [&](const Value& amount) { return set(op, a.type, a.lanes, instruction, a, amount); };
+  const auto by = [&](const Value& amount) {
+    return set(op, a.type, a.lanes, instruction, a, amount);
+  };
   if (b.constant) {
     if (static_cast<uint64_t>(b.integer) < static_cast<uint64_t>(width)) return by(b);
     return arithmetic ? by(like(a, width - 1)) : like(a, 0);
@@ -144,12 +165,15 @@ Value Scalars::shift(Op op, const Value& a, const Value& b) {
 
 /// Division by 0 is 0, the remainder is then the dividend; the least number by -1 wraps.
 Value Scalars::divide(Op op, const Value& a, const Value& b, bool nonNegative) {
-  if (b.constant && b.integer != 0 && b.integer != -1) return divideUnchecked(op, a, b, nonNegative);
+  if (b.constant && b.integer != 0 && b.integer != -1)
+    return divideUnchecked(op, a, b, nonNegative);
   const bool quotient = op == Op::FloorDiv || op == Op::TruncDiv;
   const Value zero = like(a, 0), isZero = compare("icmp eq", b, zero);
   const bool negative = isSigned(a.type) && !nonNegative;
   const Value isMinus = negative ? compare("icmp eq", b, like(b, -1)) : Value{};
-  const Value special = negative ? Value{out_.set("is", "or {}, {}", typed(isZero), isMinus.text), DType::Bool, a.lanes} : isZero;
+  const Value special = negative ? Value{out_.set("is", "or {}, {}", typed(isZero), isMinus.text),
+                                         DType::Bool, a.lanes}
+                                 : isZero;
   const Value common = divideUnchecked(op, a, select(special, like(b, 1), b), nonNegative);
   const Value byZero = select(isZero, quotient ? zero : a, common);
   if (!negative) return byZero;
@@ -165,7 +189,8 @@ Value Scalars::divideUnchecked(Op op, const Value& a, const Value& b, bool nonNe
   if (isUnsigned) return plain(quotient ? "udiv" : "urem", a, b);
   if (op == Op::TruncDiv || op == Op::TruncMod) return plain(quotient ? "sdiv" : "srem", a, b);
   if (b.constant && b.integer > 0 && (b.integer & (b.integer - 1)) == 0)
-    return quotient ? plain("ashr", a, like(a, __builtin_ctzll(static_cast<uint64_t>(b.integer)))) : plain("and", a, like(a, b.integer - 1));
+    return quotient ? plain("ashr", a, like(a, __builtin_ctzll(static_cast<uint64_t>(b.integer))))
+                    : plain("and", a, like(a, b.integer - 1));
   const Value rest = plain("srem", a, b), zero = like(a, 0);
   const Value inexact = compare("icmp ne", rest, zero);
   const Value signs = compare("icmp slt", plain("xor", rest, b), zero);

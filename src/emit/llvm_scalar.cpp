@@ -15,10 +15,14 @@ int registerBits(DType t) { return t == DType::Bool ? 1 : bytes(t) * 8; }
 
 std::string Scalars::flags() const { return mode_ == FastMath::None ? "" : " contract"; }
 
-Value Scalars::number(const Imm& i, DType t) { return isFloat(t) ? realValue(i.real, t) : integerValue(i.integer, t); }
+Value Scalars::number(const Imm& i, DType t) {
+  return isFloat(t) ? realValue(i.real, t) : integerValue(i.integer, t);
+}
 
 Value Scalars::like(const Value& shape, int64_t number) {
-  return splat(isFloat(shape.type) ? realValue(static_cast<double>(number), shape.type) : integerValue(number, shape.type), shape.lanes);
+  return splat(isFloat(shape.type) ? realValue(static_cast<double>(number), shape.type)
+                                   : integerValue(number, shape.type),
+               shape.lanes);
 }
 
 Value Scalars::undefined(DType type, int lanes) { return {"poison", type, lanes}; }
@@ -31,8 +35,10 @@ Value Scalars::splat(const Value& v, int lanes) {
     out.text = fmt::format("splat ({})", typed(v));
     return out;
   }
-  const std::string one = out_.set("one", "insertelement {} poison, {}, i64 0", typeOf(out), typed(v));
-  out.text = out_.set("all", "shufflevector {} {}, {} poison, <{} x i32> zeroinitializer", typeOf(out), one, typeOf(out), lanes);
+  const std::string one =
+      out_.set("one", "insertelement {} poison, {}, i64 0", typeOf(out), typed(v));
+  out.text = out_.set("all", "shufflevector {} {}, {} poison, <{} x i32> zeroinitializer",
+                      typeOf(out), one, typeOf(out), lanes);
   return out;
 }
 
@@ -40,7 +46,8 @@ Value Scalars::lane(const Value& v, int at) {
   if (!v.lanes) return v;
   Value out = v;
   out.lanes = 0;
-  if (v.constant) return isFloat(v.type) ? realValue(v.real, v.type) : integerValue(v.integer, v.type);
+  if (v.constant)
+    return isFloat(v.type) ? realValue(v.real, v.type) : integerValue(v.integer, v.type);
   out.text = out_.set("lane", "extractelement {}, i64 {}", typed(v), at);
   return out;
 }
@@ -49,20 +56,25 @@ Value Scalars::slice(const Value& v, int from, int count) {
   if (count == 1 || !v.lanes) return lane(v, from);
   std::string which;
   for (int i = 0; i < count; i++) which += fmt::format("{}i32 {}", i ? ", " : "", from + i);
-  return {out_.set("part", "shufflevector {}, {} poison, <{} x i32> <{}>", typed(v), typeOf(v), count, which), v.type, count};
+  return {out_.set("part", "shufflevector {}, {} poison, <{} x i32> <{}>", typed(v), typeOf(v),
+                   count, which),
+          v.type, count};
 }
 
 Value Scalars::insert(const Value& vector, const Value& element, int at) {
-  return {out_.set("with", "insertelement {}, {}, i64 {}", typed(vector), typed(element), at), vector.type, vector.lanes};
+  return {out_.set("with", "insertelement {}, {}, i64 {}", typed(vector), typed(element), at),
+          vector.type, vector.lanes};
 }
 
 Value Scalars::laneNumbers(int lanes, DType type, int64_t step) {
   std::string list;
-  for (int i = 0; i < lanes; i++) list += fmt::format("{}{} {}", i ? ", " : "", registerType(type), i * step);
+  for (int i = 0; i < lanes; i++)
+    list += fmt::format("{}{} {}", i ? ", " : "", registerType(type), i * step);
   return {fmt::format("<{}>", list), type, lanes};
 }
 
-Value Scalars::set(Op op, DType type, int lanes, std::string_view instruction, const Value& a, const Value& b) {
+Value Scalars::set(Op op, DType type, int lanes, std::string_view instruction, const Value& a,
+                   const Value& b) {
   return {out_.set(info(op).name, "{} {}, {}", instruction, typed(a), b.text), type, lanes};
 }
 Value Scalars::compare(std::string_view predicate, const Value& a, const Value& b) {
@@ -72,16 +84,19 @@ Value Scalars::compare(std::string_view predicate, const Value& a, const Value& 
 Value Scalars::select(const Value& condition, const Value& yes, const Value& no) {
   const int lanes = std::max({condition.lanes, yes.lanes, no.lanes});
   const Value a = splat(yes, lanes), b = splat(no, lanes);
-  return {out_.set("pick", "select {}, {}, {}", typed(condition), typed(a), typed(b)), yes.type, lanes};
+  return {out_.set("pick", "select {}, {}, {}", typed(condition), typed(a), typed(b)), yes.type,
+          lanes};
 }
 
-Value Scalars::convert(std::string_view instruction, const Value& v, const std::string& toType, DType to) {
+Value Scalars::convert(std::string_view instruction, const Value& v, const std::string& toType,
+                       DType to) {
   return {out_.set("as", "{} {} to {}", instruction, typed(v), toType), to, v.lanes};
 }
 
 Value Scalars::wrapped(Value v) {
   if (bits(v.type) != 4) return v;
-  if (v.type == DType::U4) return {out_.set("low", "and {}, {}", typed(v), like(v, 15).text), v.type, v.lanes};
+  if (v.type == DType::U4)
+    return {out_.set("low", "and {}, {}", typed(v), like(v, 15).text), v.type, v.lanes};
   const std::string up = out_.set("up", "shl {}, {}", typed(v), like(v, 4).text);
   return {out_.set("low", "ashr {} {}, {}", typeOf(v), up, like(v, 4).text), v.type, v.lanes};
 }
@@ -89,8 +104,10 @@ Value Scalars::wrapped(Value v) {
 Value Scalars::rounded(DType type, Value v) {
   v.type = type;
   if (type == DType::F16) {
-    const std::string half = out_.set("half", "fptrunc {} to {}", typed(v), memoryType(type, v.lanes));
-    return {out_.set("as", "fpext {} {} to {}", memoryType(type, v.lanes), half, typeOf(v)), type, v.lanes};
+    const std::string half =
+        out_.set("half", "fptrunc {} to {}", typed(v), memoryType(type, v.lanes));
+    return {out_.set("as", "fpext {} {} to {}", memoryType(type, v.lanes), half, typeOf(v)), type,
+            v.lanes};
   }
   if (type != DType::BF16) return v;
   const Value bits = convert("bitcast", v, registerType(DType::I32, v.lanes), DType::I32);
@@ -108,12 +125,14 @@ Value Scalars::rounded(DType type, Value v) {
 Value Scalars::fromMemory(const std::string& text, DType type, int lanes) {
   const std::string from = memoryType(type, lanes), to = registerType(type, lanes);
   if (type == DType::Bool)
-    return {out_.set("is", "icmp ne {} {}, {}", from, text, lanes ? "zeroinitializer" : "0"), type, lanes};
+    return {out_.set("is", "icmp ne {} {}, {}", from, text, lanes ? "zeroinitializer" : "0"), type,
+            lanes};
   if (type == DType::F16) return {out_.set("as", "fpext {} {} to {}", from, text, to), type, lanes};
   if (type != DType::BF16) return {text, type, lanes};
   const std::string wide = vectorOf("i32", lanes);
   const std::string low = out_.set("wide", "zext {} {} to {}", from, text, wide);
-  const std::string high = out_.set("bits", "shl {} {}, {}", wide, low, splat(integerValue(16, DType::I32), lanes).text);
+  const std::string high =
+      out_.set("bits", "shl {} {}, {}", wide, low, splat(integerValue(16, DType::I32), lanes).text);
   return {out_.set("as", "bitcast {} {} to {}", wide, high, to), type, lanes};
 }
 
@@ -135,13 +154,19 @@ Value Scalars::apply(Op op, std::vector<Value> args, bool nonNegative) {
   const Value& a = args[0];
   if (!isFloat(a.type) && op != Op::FromBits) return integer(op, args, nonNegative);
   if (op == Op::ToBits) {
-    const DType to = a.type == DType::F16 ? DType::I16 : a.type == DType::F32 ? DType::I32 : DType::I64;
+    const DType to = a.type == DType::F16   ? DType::I16
+                     : a.type == DType::F32 ? DType::I32
+                                            : DType::I64;
     const std::string memory = memoryType(a.type, lanes);
-    return {out_.set("bits", "bitcast {} {} to {}", memory, toMemory(a), registerType(to, lanes)), to, lanes};
+    return {out_.set("bits", "bitcast {} {} to {}", memory, toMemory(a), registerType(to, lanes)),
+            to, lanes};
   }
   if (op == Op::FromBits) {
-    const DType to = a.type == DType::I16 ? DType::F16 : a.type == DType::I32 ? DType::F32 : DType::F64;
-    return fromMemory(out_.set("float", "bitcast {} to {}", typed(a), memoryType(to, lanes)), to, lanes);
+    const DType to = a.type == DType::I16   ? DType::F16
+                     : a.type == DType::I32 ? DType::F32
+                                            : DType::F64;
+    return fromMemory(out_.set("float", "bitcast {} to {}", typed(a), memoryType(to, lanes)), to,
+                      lanes);
   }
   return real(op, args);
 }
@@ -150,23 +175,31 @@ Value Scalars::saturated(DType to, const Value& v) {
   const int width = bits(to);
   const char* sign = isSigned(to) ? "s" : "u";
   if (!v.lanes && width > 4) {
-    const std::string from = v.type == DType::F64 ? "f64" : "f32", name = fmt::format("llvm.fpto{}i.sat.{}.{}", sign, registerType(to), from);
+    const std::string from = v.type == DType::F64 ? "f64" : "f32",
+                      name = fmt::format("llvm.fpto{}i.sat.{}.{}", sign, registerType(to), from);
     return {out_.call("as", registerType(to), name, typed(v), typeOf(v)), to};
   }
-  const double high = std::ldexp(1.0, isSigned(to) ? width - 1 : width), low = isSigned(to) ? -high : 0;
+  const double high = std::ldexp(1.0, isSigned(to) ? width - 1 : width),
+               low = isSigned(to) ? -high : 0;
   const auto number = [&](double x) { return splat(realValue(x, v.type), v.lanes); };
   const Value real = select(compare("fcmp uno", v, v), number(0), v);
   const Value above = select(compare("fcmp olt", real, number(low)), number(low), real);
   const bool exact = width < (v.type == DType::F64 ? 53 : 24);  // the greatest integer is a float
   if (exact) {
-    const Value within = select(compare("fcmp ogt", above, number(high - 1)), number(high - 1), above);
+    const Value within =
+        select(compare("fcmp ogt", above, number(high - 1)), number(high - 1), above);
     const DType wide = width < 32 ? DType::I32 : to;
-    const Value whole = convert(fmt::format("fpto{}i", width < 32 ? "s" : sign), within, registerType(wide, v.lanes), wide);
+    const Value whole = convert(fmt::format("fpto{}i", width < 32 ? "s" : sign), within,
+                                registerType(wide, v.lanes), wide);
     return wide == to ? whole : cast(to, whole);
   }
   const Value whole = convert(fmt::format("fpto{}i", sign), above, registerType(to, v.lanes), to);
   const Value fixed{out_.set("as", "freeze {}", typed(whole)), to, v.lanes};
-  return select(compare("fcmp oge", v, number(high)), splat(integerValue(isSigned(to) ? wrapTo(to, ~(int64_t{1} << (width - 1))) : -1, to), v.lanes), fixed);
+  return select(
+      compare("fcmp oge", v, number(high)),
+      splat(integerValue(isSigned(to) ? wrapTo(to, ~(int64_t{1} << (width - 1))) : -1, to),
+            v.lanes),
+      fixed);
 }
 
 Value Scalars::cast(DType to, const Value& v) {

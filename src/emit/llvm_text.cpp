@@ -25,7 +25,9 @@ Grid gridOf(const For& outermost) {
     const For* inner = f->body[0].as<For>();
     if (!inner || inner->mode != LoopMode::Parallel) break;
     const auto names = freeVars(inner->extent);
-    const bool depends = std::any_of(g.loops.begin(), g.loops.end(), [&](const For* l) { return std::find(names.begin(), names.end(), l->var) != names.end(); });
+    const bool depends = std::any_of(g.loops.begin(), g.loops.end(), [&](const For* l) {
+      return std::find(names.begin(), names.end(), l->var) != names.end();
+    });
     if (depends) break;
     g.loops.push_back(f = inner);
   }
@@ -63,7 +65,8 @@ Block expanded(const Block& block, bool fast) {
   Block out;
   for (const Stmt& s : block) {
     Stmt t = s;
-    std::visit(overloaded{[&](BlockStmt& b) { b.body = expanded(b.body, fast); }, [&](For& f) { f.body = expanded(f.body, fast); },
+    std::visit(overloaded{[&](BlockStmt& b) { b.body = expanded(b.body, fast); },
+                          [&](For& f) { f.body = expanded(f.body, fast); },
                           [&](If& i) {
                             i.condition = expandMath(i.condition, fast);
                             i.body = expanded(i.body, fast);
@@ -82,9 +85,15 @@ Block expanded(const Block& block, bool fast) {
 /// Writes one kernel: a function for each grid, and the entry that deals the tiles to them.
 class KernelWriter {
  public:
-  KernelWriter(const KernelModule& module, const Kernel& kernel, const Target& target, FastMath mode)
-      : module_(module), kernel_(kernel), target_(target), mode_(mode), body_(expanded(kernel.body, mode == FastMath::Fast)),
-        entry_(declarations_), driver_(entry_, module, target, mode) {}
+  KernelWriter(const KernelModule& module, const Kernel& kernel, const Target& target,
+               FastMath mode)
+      : module_(module),
+        kernel_(kernel),
+        target_(target),
+        mode_(mode),
+        body_(expanded(kernel.body, mode == FastMath::Fast)),
+        entry_(declarations_),
+        driver_(entry_, module, target, mode) {}
 
   Artifact write();
 
@@ -113,11 +122,12 @@ class KernelWriter {
   FunctionText entry_;
   Body driver_;
   std::vector<Slot> slots_;
-  std::vector<std::pair<std::string, Interval>> outer_;   ///< loop variables around the grids, outermost first
+  std::vector<std::pair<std::string, Interval>>
+      outer_;  ///< loop variables around the grids, outermost first
   std::string functions_;
   int grids_ = 0;
   KernelNeeds needs_;
-  std::optional<int64_t> tilesSince_ = 0;                 ///< of the list being written
+  std::optional<int64_t> tilesSince_ = 0;  ///< of the list being written
 };
 
 Place KernelWriter::placeOf(const Slot& s) const {
@@ -134,7 +144,8 @@ std::string KernelWriter::parameters(bool shared) const {
   for (const Slot& s : slots_) {
     const Place p = placeOf(s);
     out += "ptr ";
-    if (s.buffer->alias.empty() && !(shared && s.isMain)) out += s.isInput ? "noalias readonly " : "noalias ";
+    if (s.buffer->alias.empty() && !(shared && s.isMain))
+      out += s.isInput ? "noalias readonly " : "noalias ";
     int64_t size = bytes(p.type);
     for (size_t i = 0; i < p.shape.size() && size > 0; i++) {
       const auto extent = asInteger(p.shape[i]);
@@ -167,7 +178,8 @@ Value KernelWriter::tilesOf(const Grid& g) {
 std::string attributes(const Target& target) {
   if (!target.triple.starts_with("x86_64")) return "nounwind";
   const int bits = target.vectorBytes * 8;
-  return fmt::format("nounwind \"prefer-vector-width\"=\"{0}\" \"min-legal-vector-width\"=\"{0}\"", bits);
+  return fmt::format("nounwind \"prefer-vector-width\"=\"{0}\" \"min-legal-vector-width\"=\"{0}\"",
+                     bits);
 }
 
 std::string KernelWriter::gridFunction(const Grid& g) {
@@ -175,9 +187,11 @@ std::string KernelWriter::gridFunction(const Grid& g) {
   FunctionText text(declarations_);
   Body body(text, module_, target_, mode_);
   for (const Dim& d : kernel_.dims) body.bind(d.name, {"%" + d.name, DType::I64}, {d.low, d.high});
-  for (const auto& [variable, range] : outer_) body.bind(variable, {"%" + variable, DType::I64}, range);
+  for (const auto& [variable, range] : outer_)
+    body.bind(variable, {"%" + variable, DType::I64}, range);
   for (const Slot& s : slots_) body.add(placeOf(s));
-  const std::string loop = text.fresh("tile"), next = text.fresh("tile.next"), done = text.fresh("tile.end");
+  const std::string loop = text.fresh("tile"), next = text.fresh("tile.next"),
+                    done = text.fresh("tile.end");
   const std::string before = text.fresh("tiles");
   text.branch(text.set("any", "icmp slt i64 %.begin, %.end"), before, done);
   text.start(before);
@@ -186,7 +200,8 @@ std::string KernelWriter::gridFunction(const Grid& g) {
   for (const For* f : g.loops) extents.push_back(body.emit(f->extent));
   text.jump(loop);
   text.start(loop);
-  const std::string tile = text.set("tile", "phi i64 [ %.begin, %{} ], [ %.tile.after, %{} ]", before, next);
+  const std::string tile =
+      text.set("tile", "phi i64 [ %.begin, %{} ], [ %.tile.after, %{} ]", before, next);
   std::string rest = tile;
   Expr counter = 0;
   for (size_t i = g.loops.size(); i-- > 0;) {
@@ -223,7 +238,9 @@ std::string KernelWriter::gridFunction(const Grid& g) {
   body.fence();
   text.line("ret void");
   needs_.scratchBytes = std::max(needs_.scratchBytes, body.scratchPeak());
-  functions_ += text.text(fmt::format("define internal void @{}({}) {}", name, parameters(meets), attributes(target_))) + "\n";
+  functions_ += text.text(fmt::format("define internal void @{}({}) {}", name, parameters(meets),
+                                      attributes(target_))) +
+                "\n";
   return name;
 }
 
@@ -233,16 +250,23 @@ void KernelWriter::list(const std::vector<Grid>& grids) {
   std::string total = "0";
   for (const Grid& g : grids) {
     sizes.push_back(tilesOf(g));
-    total = total == "0" ? sizes.back().text : entry_.set("tiles", "add nsw i64 {}, {}", total, sizes.back().text);
+    total = total == "0" ? sizes.back().text
+                         : entry_.set("tiles", "add nsw i64 {}, {}", total, sizes.back().text);
   }
   const auto bound = [&](const std::string& thread) {
-    return entry_.set("run", "sdiv i64 {}, %.threads", entry_.set("run", "mul nsw i64 {}, {}", thread, total));
+    return entry_.set("run", "sdiv i64 {}, %.threads",
+                      entry_.set("run", "mul nsw i64 {}, {}", thread, total));
   };
-  const std::string low = bound("%.thread"), high = bound(entry_.set("thread", "add nsw i64 %.thread, 1"));
-  const auto clamp = [&](const std::string& at, const std::string& before, const std::string& size) {
-    const std::string off = before == "0" ? at : entry_.set("from", "sub nsw i64 {}, {}", at, before);
-    const std::string up = entry_.call("from", "i64", "llvm.smax.i64", fmt::format("i64 {}, i64 0", off), "i64, i64");
-    return entry_.call("from", "i64", "llvm.smin.i64", fmt::format("i64 {}, i64 {}", up, size), "i64, i64");
+  const std::string low = bound("%.thread"),
+                    high = bound(entry_.set("thread", "add nsw i64 %.thread, 1"));
+  const auto clamp = [&](const std::string& at, const std::string& before,
+                         const std::string& size) {
+    const std::string off =
+        before == "0" ? at : entry_.set("from", "sub nsw i64 {}, {}", at, before);
+    const std::string up =
+        entry_.call("from", "i64", "llvm.smax.i64", fmt::format("i64 {}, i64 0", off), "i64, i64");
+    return entry_.call("from", "i64", "llvm.smin.i64", fmt::format("i64 {}, i64 {}", up, size),
+                       "i64, i64");
   };
   std::string before = "0";
   for (size_t i = 0; i < grids.size(); i++) {
@@ -250,9 +274,13 @@ void KernelWriter::list(const std::vector<Grid>& grids) {
     const std::string begin = grids.size() == 1 ? low : clamp(low, before, sizes[i].text);
     const std::string end = grids.size() == 1 ? high : clamp(high, before, sizes[i].text);
     std::string outer;
-    for (const auto& [variable, range] : outer_) outer += fmt::format("i64 {}, ", driver_.emit(driver_.now(var(variable))).text);
-    entry_.line("call void @{}({}{}ptr %.scratch, ptr %.counters, i64 {}, i64 {})", name, arguments(), outer, begin, end);
-    if (i + 1 < grids.size()) before = before == "0" ? sizes[i].text : entry_.set("before", "add nsw i64 {}, {}", before, sizes[i].text);
+    for (const auto& [variable, range] : outer_)
+      outer += fmt::format("i64 {}, ", driver_.emit(driver_.now(var(variable))).text);
+    entry_.line("call void @{}({}{}ptr %.scratch, ptr %.counters, i64 {}, i64 {})", name,
+                arguments(), outer, begin, end);
+    if (i + 1 < grids.size())
+      before = before == "0" ? sizes[i].text
+                             : entry_.set("before", "add nsw i64 {}, {}", before, sizes[i].text);
   }
 }
 
@@ -311,7 +339,8 @@ void KernelWriter::bindEntry() {
   if (counts) pointer(".counters");
   for (size_t i = 0; i < kernel_.dims.size(); i++) {
     const Dim& d = kernel_.dims[i];
-    entry_.line("%{} = load i64, ptr {}, align 8", d.name, entry_.set("slot", "getelementptr i64, ptr %.dims, i64 {}", i));
+    entry_.line("%{} = load i64, ptr {}, align 8", d.name,
+                entry_.set("slot", "getelementptr i64, ptr %.dims, i64 {}", i));
     driver_.bind(d.name, {"%" + d.name, DType::I64}, {d.low, d.high});
   }
   for (const Slot& s : slots_) driver_.add(placeOf(s));
@@ -329,8 +358,9 @@ Artifact KernelWriter::write() {
   barrier();
   entry_.line("ret void");
   const std::string header = fmt::format(
-      "define void @{}(ptr %.buffers, ptr %.dims, ptr %.scratch, i64 %.thread, i64 %.threads, ptr %.barrier, ptr %.team) {}", kernel_.name,
-      attributes(target_));
+      "define void @{}(ptr %.buffers, ptr %.dims, ptr %.scratch, i64 %.thread, i64 %.threads, ptr "
+      "%.barrier, ptr %.team) {}",
+      kernel_.name, attributes(target_));
   std::string text;
   for (std::string_view c = kernel_.comment; !c.empty();) {
     const size_t end = c.find('\n');
@@ -346,7 +376,8 @@ Artifact KernelWriter::write() {
 }  // namespace
 }  // namespace llvm_text
 
-Artifact emitLlvm(const KernelModule& module, const Kernel& kernel, const Target& target, FastMath mode) {
+Artifact emitLlvm(const KernelModule& module, const Kernel& kernel, const Target& target,
+                  FastMath mode) {
   return llvm_text::KernelWriter(module, kernel, target, mode).write();
 }
 

@@ -15,7 +15,8 @@ std::vector<Expr> coordinates(int rank) {
 }
 Ranges rangesOf(const std::vector<int64_t>& extents) {
   Ranges out;
-  for (size_t i = 0; i < extents.size(); i++) out[coordinate(static_cast<int>(i))] = {0, std::max<int64_t>(extents[i] - 1, 0)};
+  for (size_t i = 0; i < extents.size(); i++)
+    out[coordinate(static_cast<int>(i))] = {0, std::max<int64_t>(extents[i] - 1, 0)};
   return out;
 }
 
@@ -50,7 +51,8 @@ Access ofReduce(const Graph& g, const Node& n, const Reduce& r) {
       index[i] = Expr(0);
     }
   for (size_t i = 0; i < n.operands.size(); i++)
-    out.values.push_back(load(operandName(static_cast<int>(i)), g.type(n.operands[i]).dtype, index));
+    out.values.push_back(
+        load(operandName(static_cast<int>(i)), g.type(n.operands[i]).dtype, index));
   return out;
 }
 
@@ -65,15 +67,18 @@ Access ofContract(const Graph& g, const Node& n, const Contract& c) {
     for (size_t i = 0; i < c.inputs[o].size(); i++) {
       if (label.count(c.inputs[o][i])) continue;
       const int64_t extent = g.type(n.operands[o]).extent(static_cast<int>(i));
-      label[c.inputs[o][i]] = extent == 1 ? Expr(0) : var(reduceAxis(static_cast<int>(out.reduce.size())));
+      label[c.inputs[o][i]] =
+          extent == 1 ? Expr(0) : var(reduceAxis(static_cast<int>(out.reduce.size())));
       out.reduce.push_back(extent);
     }
   Expr product;
   for (size_t o = 0; o < c.inputs.size(); o++) {
     std::vector<Expr> index;
     for (size_t i = 0; i < c.inputs[o].size(); i++)
-      index.push_back(g.type(n.operands[o]).extent(static_cast<int>(i)) == 1 ? Expr(0) : label[c.inputs[o][i]]);
-    const Expr factor = cast(type, load(operandName(static_cast<int>(o)), g.type(n.operands[o]).dtype, index));
+      index.push_back(
+          g.type(n.operands[o]).extent(static_cast<int>(i)) == 1 ? Expr(0) : label[c.inputs[o][i]]);
+    const Expr factor =
+        cast(type, load(operandName(static_cast<int>(o)), g.type(n.operands[o]).dtype, index));
     product = product ? product * factor : factor;
   }
   out.values = {product};
@@ -137,7 +142,8 @@ Expr scalarConstant(const Node& n) {
                           : immInteger(t.dtype, loadInteger(t.dtype, c->data->data, 0));
 }
 
-Expr inRange(const std::vector<Expr>& index, const std::vector<int64_t>& extents, const Ranges& ranges) {
+Expr inRange(const std::vector<Expr>& index, const std::vector<int64_t>& extents,
+             const Ranges& ranges) {
   Expr all = boolean(true);
   for (size_t i = 0; i < index.size(); i++) {
     const Interval bounds = boundsOf(index[i], ranges);

@@ -7,11 +7,14 @@
 namespace tektite {
 namespace {
 
-constexpr double kCheapSlots = 4;      // repeating a map of one operand costs less than storing its result
-constexpr int kMostVisits = 4096;      // of a search for a way round; beyond it, there may be one
+constexpr double kCheapSlots =
+    4;  // repeating a map of one operand costs less than storing its result
+constexpr int kMostVisits = 4096;  // of a search for a way round; beyond it, there may be one
 
 bool isLeaf(const Node& n) { return n.as<Input>() || n.as<Const>(); }
-bool isHost(const Node& n) { return n.as<Branch>() || n.as<Loop>() || n.as<Scan>() || n.as<Call>() || n.as<Group>(); }
+bool isHost(const Node& n) {
+  return n.as<Branch>() || n.as<Loop>() || n.as<Scan>() || n.as<Call>() || n.as<Group>();
+}
 
 }  // namespace
 
@@ -61,8 +64,11 @@ void Clusters::classify(const FusionOptions& options) {
     for (const Value& v : n.operands)
       if (!g_.node(v).as<Const>()) large++, only = v;
     if (large == 0) repeated_[i] = slotsOf(m->body) <= 4 * kCheapSlots;
-    if (large != 1 || users[i].size() < 2 || slotsOf(m->body) > kCheapSlots || !(g_.type(only).shape == n.results[0].shape)) continue;
-    const bool alone = users[only.node].size() == 1 && !isLeaf(g_.node(only)) && !repeated_[only.node] && !outputs_.count(only);
+    if (large != 1 || users[i].size() < 2 || slotsOf(m->body) > kCheapSlots ||
+        !(g_.type(only).shape == n.results[0].shape))
+      continue;
+    const bool alone = users[only.node].size() == 1 && !isLeaf(g_.node(only)) &&
+                       !repeated_[only.node] && !outputs_.count(only);
     repeated_[i] = !alone;
   }
 }
@@ -70,8 +76,9 @@ void Clusters::classify(const FusionOptions& options) {
 /// A view that only drops or adds axes of extent 1, of a value that nobody else reads: its reader had better see this shape.
 bool Clusters::attached(const Node& n, const std::vector<std::vector<int>>& users) const {
   const int from = n.operands[0].node;
-  return isSqueeze(g_, n) && users[from].size() == 1 && !isLeaf(g_.nodes[from]) && !isHost(g_.nodes[from]) &&
-         !g_.nodes[from].as<Update>() && !repeated_[from] && !outputs_.count(n.operands[0]);
+  return isSqueeze(g_, n) && users[from].size() == 1 && !isLeaf(g_.nodes[from]) &&
+         !isHost(g_.nodes[from]) && !g_.nodes[from].as<Update>() && !repeated_[from] &&
+         !outputs_.count(n.operands[0]);
 }
 
 bool isSqueeze(const Graph& g, const Node& n) {
@@ -125,7 +132,12 @@ void Clusters::merge(int into, int from) {
   a.after.erase(from);
   a.version++;
   a.seconds = -1;
-  b = Cluster{.nodes = {}, .before = {}, .after = {}, .host = false, .alive = false, .version = b.version + 1};
+  b = Cluster{.nodes = {},
+              .before = {},
+              .after = {},
+              .host = false,
+              .alive = false,
+              .version = b.version + 1};
 }
 
 std::vector<Value> Clusters::neededOutside(const std::vector<int>& nodes) const {
@@ -135,7 +147,8 @@ std::vector<Value> Clusters::neededOutside(const std::vector<int>& nodes) const 
       const Value v{n, r};
       bool needed = outputs_.count(v) > 0;
       if (const auto it = readers_.find(v); it != readers_.end() && !needed)
-        needed = std::ranges::any_of(it->second, [&](int reader) { return !std::ranges::binary_search(nodes, reader); });
+        needed = std::ranges::any_of(
+            it->second, [&](int reader) { return !std::ranges::binary_search(nodes, reader); });
       if (needed) out.push_back(v);
     }
   if (out.empty() && !nodes.empty()) out.push_back({nodes.back(), 0});
@@ -160,7 +173,9 @@ Clusters::Body Clusters::bodyOf(const std::vector<int>& nodes) const {
   for (int n : inside)
     for (const Value& v : g_.nodes[n].operands) {
       if (inside.count(v.node) || to.count(v) || g_.node(v).as<Const>()) continue;
-      to[v] = add({.kind = Input{}, .operands = {}, .results = {g_.type(v)}, .name = {}, .origin = {}}, v.node);
+      to[v] =
+          add({.kind = Input{}, .operands = {}, .results = {g_.type(v)}, .name = {}, .origin = {}},
+              v.node);
       body.inputs.push_back(v);
     }
   for (int n : inside) {
@@ -170,7 +185,8 @@ Clusters::Body Clusters::bodyOf(const std::vector<int>& nodes) const {
       v = to.at(v);
     }
     const Value first = add(std::move(copy), n);
-    for (int r = 0; r < static_cast<int>(g_.nodes[n].results.size()); r++) to[Value{n, r}] = {first.node, r};
+    for (int r = 0; r < static_cast<int>(g_.nodes[n].results.size()); r++)
+      to[Value{n, r}] = {first.node, r};
   }
   body.outputs = neededOutside(nodes);
   for (const Value& v : body.outputs) body.graph.outputs.push_back(to.at(v));

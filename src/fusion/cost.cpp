@@ -8,11 +8,13 @@
 namespace tektite {
 namespace {
 
-constexpr double kPeakShare = 0.75;         // of the FMA peak that contractions reach (peers/README: 66-88 %)
-constexpr double kUnhidden = 0.4;           // share of the shorter of computing and moving that doesn't overlap
-constexpr double kSecondsPerTile = 20e-9;   // dealing a tile and entering its loops
-constexpr double kRegisterRows = 8;         // of a contraction's register tile
-constexpr double kRowCycles = 6;            // entering an innermost loop
+constexpr double kPeakShare =
+    0.75;  // of the FMA peak that contractions reach (peers/README: 66-88 %)
+constexpr double kUnhidden =
+    0.4;  // share of the shorter of computing and moving that doesn't overlap
+constexpr double kSecondsPerTile = 20e-9;  // dealing a tile and entering its loops
+constexpr double kRegisterRows = 8;        // of a contraction's register tile
+constexpr double kRowCycles = 6;           // entering an innermost loop
 
 int64_t sizeOf(const Span& s, int64_t extent) { return std::clamp<int64_t>(s.size, 0, extent); }
 
@@ -100,7 +102,8 @@ double slotsOfAll(const std::vector<Expr>& roots, const std::string& innermost) 
       if (const Var* v = e.as<Var>()) moves = v->name == innermost || v->name[0] == 's';
       if (const Load* l = e.as<Load>()) moves = any(l->index);
       if (const Cast* c = e.as<Cast>()) moves = varies[c->arg.hash()], own = 1;
-      if (const Apply* a = e.as<Apply>()) moves = any(a->args), own = e.type() == DType::I64 ? 0 : info(a->op).slots;
+      if (const Apply* a = e.as<Apply>())
+        moves = any(a->args), own = e.type() == DType::I64 ? 0 : info(a->op).slots;
       varies[e.hash()] = moves;
       slots += moves ? own : own / 16;
     });
@@ -116,13 +119,15 @@ double bytesOf(const std::vector<int64_t>& extents, int elementBytes) {
 /// Numbers of one tiling, gathered stage by stage.
 class Evaluation {
  public:
-  Evaluation(const GroupShape& g, const StageSet& set, const std::vector<StageWork>& work, const Tiling& t, const Target& target)
+  Evaluation(const GroupShape& g, const StageSet& set, const std::vector<StageWork>& work,
+             const Tiling& t, const Target& target)
       : g_(g), set_(set), work_(work), t_(t), target_(target) {
     out_.tiling = t;
     out_.regions = inferRegions(g, t.tile);
     for (size_t j = 0; j < t.tile.size(); j++) {
       const int64_t extent = g.stages[g.root].extents[g.rootAxes[j]];
-      counts_.push_back(std::max<int64_t>(1, (extent + t.tile[j] - 1) / std::max<int64_t>(t.tile[j], 1)));
+      counts_.push_back(
+          std::max<int64_t>(1, (extent + t.tile[j] - 1) / std::max<int64_t>(t.tile[j], 1)));
     }
   }
 
@@ -145,7 +150,8 @@ class Evaluation {
     const double compute = parallel / share + last;
     Cost& c = out_.cost;
     c.launches = 1;
-    c.seconds = target_.launchSeconds + std::max(compute, move) + kUnhidden * std::min(compute, move) + tiles * kSecondsPerTile / share;
+    c.seconds = target_.launchSeconds + std::max(compute, move) +
+                kUnhidden * std::min(compute, move) + tiles * kSecondsPerTile / share;
     c.recompute = base_ > 0 ? total_ / base_ : 1;
     return std::move(out_);
   }
@@ -159,7 +165,7 @@ class Evaluation {
   Tiled out_;
   std::vector<int64_t> counts_;
   double total_ = 0, base_ = 0;
-  bool outgrown_ = false;                      // scratch is more than the tile's share of the caches
+  bool outgrown_ = false;  // scratch is more than the tile's share of the caches
 
   void depths() {
     for (const auto& axes : out_.regions.stages) {
@@ -188,7 +194,8 @@ class Evaluation {
     int64_t sum = 0;
     for (int64_t t = 0; t < counts_[tile]; t++) {
       const int64_t begin = s.base + s.coefficients[tile] * t;
-      sum += rounded(std::max<int64_t>(0, std::min(begin + s.size, extent) - std::max<int64_t>(begin, 0)));
+      sum += rounded(
+          std::max<int64_t>(0, std::min(begin + s.size, extent) - std::max<int64_t>(begin, 0)));
     }
     return static_cast<double>(sum) / static_cast<double>(counts_[tile]);
   }
@@ -201,13 +208,15 @@ class Evaluation {
       double n = bytes(set_.buffers[b].type.dtype);
       for (size_t d = 0; d < g_.buffers[b].size(); d++)
         n *= static_cast<double>(sizeOf(out_.regions.buffers[b][d], g_.buffers[b][d]));
-      if (const int into = set_.inPlace[b]; into >= 0 && sharesMemory(static_cast<int>(b), into)) continue;
+      if (const int into = set_.inPlace[b]; into >= 0 && sharesMemory(static_cast<int>(b), into))
+        continue;
       sizes.push_back({n, static_cast<int>(b)});
     }
     out_.space.resize(g_.buffers.size());
     std::ranges::sort(sizes);
     double used = 0;
-    const double l1 = static_cast<double>(capacity("l1", 0)) / 2, l2 = static_cast<double>(capacity("l2", 1)) * 0.6;
+    const double l1 = static_cast<double>(capacity("l1", 0)) / 2,
+                 l2 = static_cast<double>(capacity("l2", 1)) * 0.6;
     for (const auto& [n, b] : sizes) {
       used += n;
       out_.space[b] = used <= l1 ? "l1" : "l2";
@@ -229,7 +238,9 @@ class Evaluation {
   }
   int64_t capacity(const char* name, int fallback) const {
     if (const Level* l = target_.level(name)) return l->bytes;
-    return target_.levels[std::min<size_t>(static_cast<size_t>(fallback) + 1, target_.levels.size() - 2)].bytes;
+    return target_
+        .levels[std::min<size_t>(static_cast<size_t>(fallback) + 1, target_.levels.size() - 2)]
+        .bytes;
   }
   /// Cycles of a core for a vector access to a scratch buffer, in loads from L1.
   double slowdown(int buffer) const {
@@ -264,16 +275,22 @@ class Evaluation {
     if (w.contraction) return contractionSeconds(s, points, outer, runs, lanes, vector);
     double memory = w.loads + w.stores;
     for (const Touch& t : shape.reads) memory += slowdown(t.buffer) - 1;
-    const double chain = w.chain * w.chain * 4 / target_.reorderWindow;  // latency that the window does not hide
-    const double perVector = std::max({w.slots / target_.slotsPerCycle, memory / target_.loadsPerCycle, chain});
-    const double after = std::max(w.outerSlots / target_.slotsPerCycle, (w.outerLoads + w.outerStores) / target_.loadsPerCycle);
-    return (points * perVector / lanes / vector + outer * after / lanes + rows * kRowCycles) / target_.hertz;
+    const double chain =
+        w.chain * w.chain * 4 / target_.reorderWindow;  // latency that the window does not hide
+    const double perVector =
+        std::max({w.slots / target_.slotsPerCycle, memory / target_.loadsPerCycle, chain});
+    const double after = std::max(w.outerSlots / target_.slotsPerCycle,
+                                  (w.outerLoads + w.outerStores) / target_.loadsPerCycle);
+    return (points * perVector / lanes / vector + outer * after / lanes + rows * kRowCycles) /
+           target_.hertz;
   }
-  double contractionSeconds(size_t s, double points, double outer, double runs, int lanes, double vector) {
+  double contractionSeconds(size_t s, double points, double outer, double runs, int lanes,
+                            double vector) {
     const StageShape& shape = g_.stages[s];
     const StageWork& w = work_[s];
     out_.cost.flops += 2 * points;
-    double packed = 0, rows = 1, along = 0, across = 0;  // bytes of one run's operands with and without the vector axis
+    double packed = 0, rows = 1, along = 0,
+           across = 0;  // bytes of one run's operands with and without the vector axis
     for (size_t a = 0; a < shape.extents.size(); a++)
       if (!shape.reduce[a] && static_cast<int>(a) != w.vectorAxis)
         rows *= meanSize(out_.regions.stages[s][a], shape.extents[a]);
@@ -281,20 +298,29 @@ class Evaluation {
       bool alongVector = false;
       double elements = 1;
       for (size_t d = 0; d < t.dims.size(); d++) {
-        elements *= static_cast<double>(sizeOf(out_.regions.buffers[t.buffer][d], g_.buffers[t.buffer][d]));
+        elements *=
+            static_cast<double>(sizeOf(out_.regions.buffers[t.buffer][d], g_.buffers[t.buffer][d]));
         for (const auto& [axis, c] : t.dims[d].terms) alongVector |= axis == w.vectorAxis;
       }
       const double size = elements * bytes(set_.buffers[t.buffer].type.dtype);
       (alongVector ? along : across) = std::max(alongVector ? along : across, size);
-      if (alongVector && set_.buffers[t.buffer].kind != PlanBuffer::Constant) packed += elements * runs;
+      if (alongVector && set_.buffers[t.buffer].kind != PlanBuffer::Constant)
+        packed += elements * runs;
     }
     // A run walks over one operand for every register tile's width of the other: the cheaper of the two orders.
-    const double columns = w.vectorAxis < 0 ? 1 : meanSize(out_.regions.stages[s][w.vectorAxis], shape.extents[w.vectorAxis]);
-    const double stream = runs * std::min(moveSeconds(across * columns / (2 * lanes), across, 1, target_),
-                                          moveSeconds(along * rows / kRegisterRows, along, 1, target_));
+    const double columns = w.vectorAxis < 0 ? 1
+                                            : meanSize(out_.regions.stages[s][w.vectorAxis],
+                                                       shape.extents[w.vectorAxis]);
+    const double stream =
+        runs * std::min(moveSeconds(across * columns / (2 * lanes), across, 1, target_),
+                        moveSeconds(along * rows / kRegisterRows, along, 1, target_));
     const double reached = kPeakShare * vector * (rows >= 4 ? 1 : 0.4);
-    const double after = std::max(w.outerSlots / target_.slotsPerCycle, (w.outerLoads + w.outerStores) / target_.loadsPerCycle);
-    return (points / lanes / target_.fmaPerCycle / reached + packed * 3 / lanes + outer * after / lanes) / target_.hertz + kUnhidden * stream;
+    const double after = std::max(w.outerSlots / target_.slotsPerCycle,
+                                  (w.outerLoads + w.outerStores) / target_.loadsPerCycle);
+    return (points / lanes / target_.fmaPerCycle / reached + packed * 3 / lanes +
+            outer * after / lanes) /
+               target_.hertz +
+           kUnhidden * stream;
   }
 
   /// Main memory and shared caches: every tensor from outside, by how often its parts are fetched.
@@ -303,21 +329,28 @@ class Evaluation {
     for (size_t b = 0; b < g_.buffers.size(); b++) {
       const PlanBuffer& buffer = set_.buffers[b];
       if (buffer.kind == PlanBuffer::Scratch) {
-        if (outgrown_ && out_.space[b] == "l2") seconds += 2 * moveSeconds(scratchTraffic(b), scratchTraffic(b), share, target_);
+        if (outgrown_ && out_.space[b] == "l2")
+          seconds += 2 * moveSeconds(scratchTraffic(b), scratchTraffic(b), share, target_);
         continue;
       }
       const double tensor = bytesOf(g_.buffers[b], bytes(buffer.type.dtype));
       double part = bytes(buffer.type.dtype), fetched = 1, again = 1;
-      for (size_t d = 0; d < g_.buffers[b].size(); d++) part *= meanSize(out_.regions.buffers[b][d], g_.buffers[b][d]);
+      for (size_t d = 0; d < g_.buffers[b].size(); d++)
+        part *= meanSize(out_.regions.buffers[b][d], g_.buffers[b][d]);
       for (size_t j = 0; j < counts_.size(); j++) {
-        const bool depends = std::ranges::any_of(out_.regions.buffers[b], [&](const Span& s) { return s.dependsOn(static_cast<int>(j)); });
+        const bool depends = std::ranges::any_of(out_.regions.buffers[b], [&](const Span& s) {
+          return s.dependsOn(static_cast<int>(j));
+        });
         (depends ? fetched : again) *= static_cast<double>(counts_[j]);
       }
       const double touched = std::min(part * fetched, tensor);
-      (buffer.kind == PlanBuffer::Output ? out_.cost.bytesWritten : out_.cost.bytesRead) += static_cast<int64_t>(touched);
-      seconds += moveSeconds(part * fetched, tensor, share, target_) * (buffer.kind == PlanBuffer::Output ? 1.5 : 1);
+      (buffer.kind == PlanBuffer::Output ? out_.cost.bytesWritten : out_.cost.bytesRead) +=
+          static_cast<int64_t>(touched);
+      seconds += moveSeconds(part * fetched, tensor, share, target_) *
+                 (buffer.kind == PlanBuffer::Output ? 1.5 : 1);
       if (buffer.kind == PlanBuffer::Output || again <= 1) continue;
-      const bool stays = part <= static_cast<double>(capacity("l2", 1)) / 2;  // of successive tiles the part is the same
+      const bool stays = part <= static_cast<double>(capacity("l2", 1)) /
+                                     2;  // of successive tiles the part is the same
       seconds += moveSeconds(part * fetched * (again - 1), stays ? part : tensor, share, target_);
     }
     return seconds;
@@ -334,8 +367,10 @@ class Evaluation {
 
 double moveSeconds(double bytes, double tensorBytes, double cores, const Target& t) {
   const Level* home = &t.levels.back();
-  for (size_t i = std::min<size_t>(2, t.levels.size() - 1); i + 1 < t.levels.size(); i++) {  // L1 has forgotten it by then
-    const double held = static_cast<double>(t.levels[i].bytes) * (t.levels[i].sharedBytesPerSecond > 0 ? 1 : t.cores);
+  for (size_t i = std::min<size_t>(2, t.levels.size() - 1); i + 1 < t.levels.size();
+       i++) {  // L1 has forgotten it by then
+    const double held = static_cast<double>(t.levels[i].bytes) *
+                        (t.levels[i].sharedBytesPerSecond > 0 ? 1 : t.cores);
     if (tensorBytes * 2 <= held) {
       home = &t.levels[i];
       break;
@@ -389,11 +424,13 @@ StageWork workOf(const Stage& s, const StageSet& set) {
   w.stores = static_cast<double>(s.inner.size());
   w.outerStores = static_cast<double>(s.outer.size());
   w.chain = s.contraction ? 0 : chainOf(inner);
-  w.registers = std::max(registersOf(inner) + static_cast<int>(s.accumulators.size()), registersOf(outer));
+  w.registers =
+      std::max(registersOf(inner) + static_cast<int>(s.accumulators.size()), registersOf(outer));
   return w;
 }
 
-Tiled evaluate(const GroupShape& g, const StageSet& set, const std::vector<StageWork>& work, const Tiling& t, const Target& target) {
+Tiled evaluate(const GroupShape& g, const StageSet& set, const std::vector<StageWork>& work,
+               const Tiling& t, const Target& target) {
   return Evaluation(g, set, work, t, target).run();
 }
 

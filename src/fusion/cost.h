@@ -4,17 +4,17 @@
 
 namespace tektite {
 
-constexpr double kRecomputeBudget = 1.3;   ///< work of a plan over that of computing everything once
+constexpr double kRecomputeBudget = 1.3;  ///< work of a plan over that of computing everything once
 
 /// What one point of a stage costs: issue slots, loads and stores, before and after its reductions.
 struct StageWork {
-  double slots = 0, loads = 0, stores = 0;       ///< at every point
+  double slots = 0, loads = 0, stores = 0;  ///< at every point
   double outerSlots = 0, outerLoads = 0, outerStores = 0;
-  double chain = 0;                              ///< slots of the longest dependent chain at a point
+  double chain = 0;  ///< slots of the longest dependent chain at a point
   bool contraction = false;
-  int vectorAxis = -1;                           ///< the axis that most accesses have innermost
+  int vectorAxis = -1;  ///< the axis that most accesses have innermost
   int elementBytes = 4;
-  int registers = 0;                             ///< vector registers that hold values at once
+  int registers = 0;  ///< vector registers that hold values at once
 };
 StageWork workOf(const Stage&, const StageSet&);
 
@@ -23,19 +23,20 @@ struct Tiling {
   std::vector<int64_t> tile;
   std::vector<int> order;
   int grid = 0;
-  int sync = -1;                                 ///< the stage whose reduction the last grid axis tiles
+  int sync = -1;  ///< the stage whose reduction the last grid axis tiles
 };
 
 /// A tiling with all that follows from it.
 struct Tiled {
   Tiling tiling;
   Regions regions;
-  std::vector<int> depth;                        ///< of each stage
-  std::vector<std::string> space;                ///< of each buffer; "": not scratch
-  std::vector<int> sharing;                      ///< of each buffer: the one whose memory it takes over, or -1
+  std::vector<int> depth;          ///< of each stage
+  std::vector<std::string> space;  ///< of each buffer; "": not scratch
+  std::vector<int> sharing;        ///< of each buffer: the one whose memory it takes over, or -1
   Cost cost;
 };
-Tiled evaluate(const GroupShape&, const StageSet&, const std::vector<StageWork>&, const Tiling&, const Target&);
+Tiled evaluate(const GroupShape&, const StageSet&, const std::vector<StageWork>&, const Tiling&,
+               const Target&);
 
 /// Seconds that one core, or all, need to move bytes of a tensor of `tensorBytes` to or from the level where it rests.
 double moveSeconds(double bytes, double tensorBytes, double cores, const Target&);

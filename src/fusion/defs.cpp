@@ -54,7 +54,7 @@ class DefBuilder {
   Defs out_;
   Refusal refusal_;
   std::map<Value, int> of_;
-  std::map<int, int> simple_;                 // a product's operand -> what it reads instead
+  std::map<int, int> simple_;  // a product's operand -> what it reads instead
   int made_ = 0;
   std::vector<Def>& list() { return out_.list; }
 
@@ -108,7 +108,8 @@ class DefBuilder {
     auto copy = std::make_shared<Access>();
     copy->space = d.extents;
     std::vector<Expr> index;
-    for (size_t i = 0; i < d.extents.size(); i++) index.push_back(d.extents[i] == 1 ? Expr(0) : var(coordinate(static_cast<int>(i))));
+    for (size_t i = 0; i < d.extents.size(); i++)
+      index.push_back(d.extents[i] == 1 ? Expr(0) : var(coordinate(static_cast<int>(i))));
     copy->values = {load(operandName(0), d.type, index)};
     copy->movesData = true;
     d.kind = Def::Point;
@@ -135,7 +136,9 @@ class DefBuilder {
     if (const auto it = simple_.find(d); it != simple_.end()) return it->second;
     Def tensor = list()[d];
     const bool constant = g_.nodes[tensor.value.node].as<Const>();
-    if (!constant) tensor.access = std::make_shared<const Access>(Access{.space = tensor.extents, .values = {tensor.scalar}});
+    if (!constant)
+      tensor.access = std::make_shared<const Access>(
+          Access{.space = tensor.extents, .values = {tensor.scalar}});
     tensor.kind = constant ? Def::Leaf : Def::Point;
     tensor.stored = !constant;
     if (!constant) tensor.name = "m" + std::to_string(made_++);
@@ -163,7 +166,9 @@ class DefBuilder {
   /// A reduction over overlapping windows reads a copy with the fill in place: no guard in its inner loop.
   int windowed(int d, int64_t points) {
     const Def& v = list()[d];
-    if (v.kind != Def::Point || !v.access->movesData || v.operands.size() != 1 || v.access->values[0].as<Load>()) return d;
+    if (v.kind != Def::Point || !v.access->movesData || v.operands.size() != 1 ||
+        v.access->values[0].as<Load>())
+      return d;
     if (list()[v.operands[0]].elements() * 2 > points) return d;
     const int window = factor(d);
     return window >= 0 ? window : d;
@@ -185,7 +190,8 @@ class DefBuilder {
     Ranges ranges, boxRanges;
     for (size_t i = 0; i < view.extents.size(); i++)
       ranges[coordinate(static_cast<int>(i))] = {0, std::max<int64_t>(view.extents[i] - 1, 0)};
-    if (!(inRange(l->index, source.extents, ranges) == a->args[0])) return -1;  // another guard than the source's domain
+    if (!(inRange(l->index, source.extents, ranges) == a->args[0]))
+      return -1;  // another guard than the source's domain
     auto box = std::make_shared<Access>();
     std::vector<Expr> inner, outer;
     for (size_t i = 0; i < l->index.size(); i++) {
@@ -199,15 +205,26 @@ class DefBuilder {
     const Expr inside = inRange(inner, source.extents, boxRanges);
     box->values = {select(inside, load(operandName(0), source.type, inner), a->args[2])};
     box->movesData = true;
-    Def stored{.kind = Def::Point, .value = view.value, .name = "m" + std::to_string(made_++), .type = view.type,
-               .extents = box->space, .access = box, .operands = {view.operands[0]}, .stored = true};
+    Def stored{.kind = Def::Point,
+               .value = view.value,
+               .name = "m" + std::to_string(made_++),
+               .type = view.type,
+               .extents = box->space,
+               .access = box,
+               .operands = {view.operands[0]},
+               .stored = true};
     auto window = std::make_shared<Access>();
     window->space = view.extents;
     window->movesData = true;
     window->values = {load(operandName(0), view.type, outer)};
     const int boxDef = push(std::move(stored));
-    return push({.kind = Def::Point, .value = view.value, .name = "m" + std::to_string(made_++), .type = view.type,
-                 .extents = view.extents, .access = window, .operands = {boxDef}});
+    return push({.kind = Def::Point,
+                 .value = view.value,
+                 .name = "m" + std::to_string(made_++),
+                 .type = view.type,
+                 .extents = view.extents,
+                 .access = window,
+                 .operands = {boxDef}});
   }
 
   // ---- stored or inlined
@@ -219,8 +236,9 @@ class DefBuilder {
   void decide() {
     const int n = static_cast<int>(list().size());
     std::vector<std::vector<int>> users(n);
-    std::vector<double> full(n, 0);         // slots of one element with everything up to leaves and reductions inlined
-    std::vector<bool> epilogue(n, false);   // follows a reduction at its own coordinates, alone
+    std::vector<double> full(
+        n, 0);  // slots of one element with everything up to leaves and reductions inlined
+    std::vector<bool> epilogue(n, false);  // follows a reduction at its own coordinates, alone
     for (int i = 0; i < n; i++)
       for (int o : list()[i].operands)
         if (users[o].empty() || users[o].back() != i) users[o].push_back(i);
@@ -245,7 +263,8 @@ class DefBuilder {
       if (!d.stored && !uses[i].empty()) d.stored = worthStoring(d, uses[i], full[i], epilogue[i]);
     }
   }
-  std::vector<Use> usesOf(const std::vector<int>& users, const std::vector<std::vector<Use>>& uses) {
+  std::vector<Use> usesOf(const std::vector<int>& users,
+                          const std::vector<std::vector<Use>>& uses) {
     std::map<int, std::pair<int, int>> paths;  // sink -> most through maps, sum through views
     for (int u : users) {
       const Def& d = list()[u];
@@ -268,7 +287,8 @@ class DefBuilder {
   }
   bool worthStoring(const Def& d, const std::vector<Use>& uses, double full, bool epilogue) {
     if (d.access->movesData && d.operands.size() <= 1) return false;
-    if (g_.nodes[d.value.node].as<Concat>() && d.operands.size() >= 4) return true;  // else a chain of choices at every point
+    if (g_.nodes[d.value.node].as<Concat>() && d.operands.size() >= 4)
+      return true;  // else a chain of choices at every point
     if (d.access->movesData && slotsOf(d.access->values[0]) < 8) return false;
     const double elements = static_cast<double>(d.elements());
     if (uses.size() >= 2 && epilogue) return true;
@@ -291,6 +311,8 @@ int Defs::find(const std::string& name) const {
   return -1;
 }
 
-std::variant<Defs, Refusal> defsOf(const Graph& body, const AccessOf& access) { return DefBuilder(body, access).run(); }
+std::variant<Defs, Refusal> defsOf(const Graph& body, const AccessOf& access) {
+  return DefBuilder(body, access).run();
+}
 
 }  // namespace tektite

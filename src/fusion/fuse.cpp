@@ -12,16 +12,16 @@
 namespace tektite {
 namespace {
 
-constexpr int kCodeBudget = 400;          // nodes of one kernel: code and compile time stay linear
-constexpr double kLeastShare = 0.02;      // two long kernels are not planned together for less
-constexpr int kMostReaders = 12;          // of one value, whose pairs are tried side by side
+constexpr int kCodeBudget = 400;      // nodes of one kernel: code and compile time stay linear
+constexpr double kLeastShare = 0.02;  // two long kernels are not planned together for less
+constexpr int kMostReaders = 12;      // of one value, whose pairs are tried side by side
 
 /// What the oracle said of a set of nodes.
 struct Trial {
   double seconds = 0;
   Cost cost;
   double tiles = 1;
-  Refusal refusal;   // they can't be one kernel at all
+  Refusal refusal;  // they can't be one kernel at all
 };
 
 class Fuser {
@@ -31,7 +31,8 @@ class Fuser {
     nodeHash_.reserve(g.nodes.size());
     for (const Node& n : g.nodes) nodeHash_.push_back(kindHash(n));
     heavy_.resize(g.nodes.size());
-    for (size_t n = 0; n < g.nodes.size(); n++) heavy_[n] = g.nodes[n].as<Reduce>() || g.nodes[n].as<Contract>();
+    for (size_t n = 0; n < g.nodes.size(); n++)
+      heavy_[n] = g.nodes[n].as<Reduce>() || g.nodes[n].as<Contract>();
   }
 
   Fused run() {
@@ -42,8 +43,9 @@ class Fuser {
       greedy();
       sideBySide();
     }
-    Fused out = record(g_, clusters_, refusals_, [this](const Clusters::Body& b) { return planOf(b); },
-                       [this](int a, int b) { return why(a, b); });
+    Fused out = record(
+        g_, clusters_, refusals_, [this](const Clusters::Body& b) { return planOf(b); },
+        [this](int a, int b) { return why(a, b); });
     chooseLayouts(out.graph);
     return out;
   }
@@ -76,7 +78,8 @@ class Fuser {
       const Node& n = b.graph.nodes[i];
       if (n.as<Input>())
         for (const Expr& e : n.results[0].shape) h.add(e.hash());
-      h.add(n.as<Input>() ? Hash{static_cast<uint64_t>(n.results[0].dtype), 1} : nodeHash_[b.from[i]]);
+      h.add(n.as<Input>() ? Hash{static_cast<uint64_t>(n.results[0].dtype), 1}
+                          : nodeHash_[b.from[i]]);
       for (const Value& v : n.operands) h.add(v.node).add(v.result);
     }
     for (const Value& v : b.graph.outputs) h.add(v.node).add(v.result);
@@ -127,10 +130,12 @@ class Fuser {
   bool isHost(int c) const { return clusters_.list[c].host; }
   bool isUpdate(int c) const { return g_.nodes[clusters_.list[c].nodes[0]].as<Update>(); }
   int heavyOf(int c) const {
-    return static_cast<int>(std::ranges::count_if(clusters_.list[c].nodes, [&](int n) { return heavy_[n]; }));
+    return static_cast<int>(
+        std::ranges::count_if(clusters_.list[c].nodes, [&](int n) { return heavy_[n]; }));
   }
   bool hasContract(int c) const {
-    return std::ranges::any_of(clusters_.list[c].nodes, [&](int n) { return g_.nodes[n].as<Contract>(); });
+    return std::ranges::any_of(clusters_.list[c].nodes,
+                               [&](int n) { return g_.nodes[n].as<Contract>(); });
   }
   std::vector<int> together(int a, int b) const {
     std::vector<int> nodes;
@@ -143,7 +148,8 @@ class Fuser {
   void joinOrigins() {
     std::map<std::string, std::vector<int>> byOrigin;
     for (int n = 0; n < static_cast<int>(g_.nodes.size()); n++)
-      if (clusters_.of[n] >= 0 && !isHost(clusters_.of[n]) && !isUpdate(clusters_.of[n]) && !g_.nodes[n].origin.empty())
+      if (clusters_.of[n] >= 0 && !isHost(clusters_.of[n]) && !isUpdate(clusters_.of[n]) &&
+          !g_.nodes[n].origin.empty())
         byOrigin[g_.nodes[n].origin].push_back(n);
     for (const auto& [origin, nodes] : byOrigin)
       for (size_t i = 1; i < nodes.size(); i++) {
@@ -162,9 +168,13 @@ class Fuser {
       for (const Value& v : node.operands) {
         const Node& from = g_.nodes[v.node];
         const int a = clusters_.of[v.node], b = clusters_.of[n];
-        if (a < 0 || a == b || (!squeeze && !(from.results[v.result].shape == node.results[0].shape))) continue;
-        if (!from.as<Map>() && !isSqueeze(g_, from) && !from.as<Reduce>() && !from.as<Contract>()) continue;
-        if (heavyOf(a) + heavyOf(b) > 1 || !fitsCode(a, b) || clusters_.wayRound(a, b) >= 0) continue;
+        if (a < 0 || a == b ||
+            (!squeeze && !(from.results[v.result].shape == node.results[0].shape)))
+          continue;
+        if (!from.as<Map>() && !isSqueeze(g_, from) && !from.as<Reduce>() && !from.as<Contract>())
+          continue;
+        if (heavyOf(a) + heavyOf(b) > 1 || !fitsCode(a, b) || clusters_.wayRound(a, b) >= 0)
+          continue;
         clusters_.merge(a, b);
       }
     }
@@ -178,7 +188,9 @@ class Fuser {
   struct Candidate {
     double gain;
     int a, b, versionA, versionB;
-    bool operator<(const Candidate& o) const { return gain != o.gain ? gain < o.gain : std::pair(a, b) > std::pair(o.a, o.b); }
+    bool operator<(const Candidate& o) const {
+      return gain != o.gain ? gain < o.gain : std::pair(a, b) > std::pair(o.a, o.b);
+    }
   };
   std::priority_queue<Candidate> queue_;
 
@@ -213,7 +225,9 @@ class Fuser {
   void refuse(int a, int b, Refusal r) {
     for (int n : clusters_.list[a].nodes)
       for (int m : clusters_.list[b].nodes) {
-        if (clusters_.list[a].nodes.size() * clusters_.list[b].nodes.size() > 400 && n != clusters_.list[a].nodes.back()) continue;
+        if (clusters_.list[a].nodes.size() * clusters_.list[b].nodes.size() > 400 &&
+            n != clusters_.list[a].nodes.back())
+          continue;
         refusals_[{n, m}] = r;
       }
   }
@@ -221,12 +235,15 @@ class Fuser {
   void consider(int a, int b) {
     if (isHost(a) || isHost(b) || isUpdate(a) || isUpdate(b)) return;
     if (!fitsCode(a, b)) {
-      const double nodes = static_cast<double>(clusters_.list[a].nodes.size() + clusters_.list[b].nodes.size());
+      const double nodes =
+          static_cast<double>(clusters_.list[a].nodes.size() + clusters_.list[b].nodes.size());
       return refuse(a, b, {Reason::CodeSize, nodes, kCodeBudget, ""});
     }
     const double apart = secondsOf(a) + secondsOf(b), most = mostGain(a, b);
-    if (hasContract(a) && hasContract(b) && most < kLeastShare * apart) return refuse(a, b, {Reason::NoGain, apart, apart - most, "at best "});
-    if (const int way = clusters_.wayRound(a, b); way >= 0) return refuse(a, b, {Reason::Cycle, 0, 0, nameOf(way)});
+    if (hasContract(a) && hasContract(b) && most < kLeastShare * apart)
+      return refuse(a, b, {Reason::NoGain, apart, apart - most, "at best "});
+    if (const int way = clusters_.wayRound(a, b); way >= 0)
+      return refuse(a, b, {Reason::Cycle, 0, 0, nameOf(way)});
     const Trial& t = tried(together(a, b));
     const Refusal r = verdict(t, apart);
     if (r.reason != Reason::None) return refuse(a, b, r);
@@ -235,10 +252,12 @@ class Fuser {
   /// The reason of a pair that no move asked about: what the oracle says of it now.
   Refusal why(int a, int b) {
     if (options_.unfused) return {Reason::UserFence, 0, 0, ""};
-    if (const int way = clusters_.wayRound(a, b); way >= 0) return {Reason::Cycle, 0, 0, nameOf(way)};
+    if (const int way = clusters_.wayRound(a, b); way >= 0)
+      return {Reason::Cycle, 0, 0, nameOf(way)};
     const double apart = secondsOf(a) + secondsOf(b);
     if (!fitsCode(a, b)) {
-      const double nodes = static_cast<double>(clusters_.list[a].nodes.size() + clusters_.list[b].nodes.size());
+      const double nodes =
+          static_cast<double>(clusters_.list[a].nodes.size() + clusters_.list[b].nodes.size());
       return {Reason::CodeSize, nodes, kCodeBudget, ""};
     }
     const Trial& t = tried(together(a, b));
@@ -259,13 +278,17 @@ class Fuser {
     if (t.refusal.reason != Reason::None) return t.refusal;
     const Level* l2 = target_.level("l2");
     const double room = static_cast<double>(l2 ? l2->bytes : target_.last().bytes);
-    if (t.cost.recompute > kRecomputeBudget) return {Reason::Recompute, t.cost.recompute, kRecomputeBudget, ""};
+    if (t.cost.recompute > kRecomputeBudget)
+      return {Reason::Recompute, t.cost.recompute, kRecomputeBudget, ""};
     if (static_cast<double>(t.cost.scratchBytes) > room)
-      return {Reason::TooBigForLevel, static_cast<double>(t.cost.scratchBytes), room, l2 ? "l2" : target_.last().name};
+      return {Reason::TooBigForLevel, static_cast<double>(t.cost.scratchBytes), room,
+              l2 ? "l2" : target_.last().name};
     if (t.cost.registers > 2 * target_.vectorRegisters)
-      return {Reason::Registers, static_cast<double>(t.cost.registers), static_cast<double>(target_.vectorRegisters), ""};
+      return {Reason::Registers, static_cast<double>(t.cost.registers),
+              static_cast<double>(target_.vectorRegisters), ""};
     if (t.seconds < apart) return {};
-    if (t.tiles < target_.cores) return {Reason::Parallelism, t.tiles, static_cast<double>(target_.cores), ""};
+    if (t.tiles < target_.cores)
+      return {Reason::Parallelism, t.tiles, static_cast<double>(target_.cores), ""};
     return {Reason::NoGain, apart, t.seconds, ""};
   }
 
@@ -285,8 +308,11 @@ class Fuser {
       for (size_t i = 0; i < all.size(); i++)
         for (size_t k = i + 1; k < all.size(); k++) {
           const int a = clusters_.of[all[i]], b = clusters_.of[all[k]];
-          if (a == b || isHost(a) || isHost(b) || isUpdate(a) || isUpdate(b) || !fitsCode(a, b)) continue;
-          if (clusters_.list[a].after.count(b) || clusters_.list[b].after.count(a) || clusters_.wayRound(a, b) >= 0) continue;
+          if (a == b || isHost(a) || isHost(b) || isUpdate(a) || isUpdate(b) || !fitsCode(a, b))
+            continue;
+          if (clusters_.list[a].after.count(b) || clusters_.list[b].after.count(a) ||
+              clusters_.wayRound(a, b) >= 0)
+            continue;
           const double apart = secondsOf(a) + secondsOf(b);
           const Trial& t = tried(together(a, b));
           if (verdict(t, apart).reason == Reason::None) accept(a, b);
@@ -300,7 +326,8 @@ class Fuser {
 Fused fuse(const Graph& in, const Target& target, const FusionOptions& options) {
   Graph g = in;
   for (Node& n : g.nodes)  // a map of nothing to one number is a constant
-    if (const Map* m = n.as<Map>(); m && n.operands.empty() && m->body.as<Imm>()) n.kind = Const{nullptr, Expr(m->body)};
+    if (const Map* m = n.as<Map>(); m && n.operands.empty() && m->body.as<Imm>())
+      n.kind = Const{nullptr, Expr(m->body)};
   return Fuser(g, target, options).run();
 }
 

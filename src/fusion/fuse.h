@@ -6,15 +6,17 @@
 namespace tektite {
 
 struct FusionOptions {
-  bool unfused = false;          ///< one kernel a node of the input model: only nodes of one origin share a group, views stay index maps
+  bool unfused =
+      false;  ///< one kernel a node of the input model: only nodes of one origin share a group, views stay index maps
   Numerics numerics = Numerics::Ordered;
   bool inlineMove = true, placeMove = true, mergeMove = true;
-  int64_t scratchBytes = 0;      ///< 0: the target's
+  int64_t scratchBytes = 0;  ///< 0: the target's
 };
 
 struct Fused {
-  Graph graph;                   ///< of groups, and of nodes that are no kernels (input, const, call, branch, loop, scan)
-  Ledger ledger;                 ///< a verdict for every producer -> consumer edge of the input graph
+  Graph
+      graph;  ///< of groups, and of nodes that are no kernels (input, const, call, branch, loop, scan)
+  Ledger ledger;  ///< a verdict for every producer -> consumer edge of the input graph
 };
 
 /// Groups the nodes of a static graph by inline, place and merge (design 2): greedy by gain under the one cost model.

@@ -6,7 +6,8 @@ namespace tektite {
 namespace {
 
 bool reads(const Expr& e, const std::string& buffer) {
-  return e && std::ranges::any_of(loadsOf(e), [&](const Expr& l) { return l.as<Load>()->buffer == buffer; });
+  return e && std::ranges::any_of(loadsOf(e),
+                                  [&](const Expr& l) { return l.as<Load>()->buffer == buffer; });
 }
 
 /// Does the stage read `from` only for this store's value, at this store's element? What the accumulators share with the stored
@@ -19,7 +20,8 @@ bool readsOnlyThere(const Stage& s, const StageStore& store, const std::string& 
       if (&other != &store && reads(other.value, from)) return false;
   for (const Accumulator& a : s.accumulators)
     for (const Expr& e : a.values) {
-      const Expr rest = rewrite(e, [&](const Expr& x) { return x == store.value ? var("stored", x.type()) : Expr(); });
+      const Expr rest = rewrite(
+          e, [&](const Expr& x) { return x == store.value ? var("stored", x.type()) : Expr(); });
       if (reads(rest, from)) return false;
     }
   return reads(store.value, from) && !store.guard;
@@ -38,7 +40,8 @@ void findInPlace(StageSet& set) {
   const auto written = [&](const std::string& buffer) {
     long n = 0;
     for (const Stage& s : set.stages)
-      for (const auto* stores : {&s.inner, &s.outer}) n += std::ranges::count(*stores, buffer, &StageStore::buffer);
+      for (const auto* stores : {&s.inner, &s.outer})
+        n += std::ranges::count(*stores, buffer, &StageStore::buffer);
     return n;
   };
   std::vector<bool> taken(set.buffers.size());
@@ -49,8 +52,12 @@ void findInPlace(StageSet& set) {
         if (written(store.buffer) > 1 || to->kind != PlanBuffer::Scratch) continue;
         for (size_t b = 0; b < set.buffers.size(); b++) {
           const PlanBuffer& from = set.buffers[b];
-          if (from.kind != PlanBuffer::Scratch || taken[b] || !(from.type == to->type) || from.name == to->name) continue;
-          if (written(from.name) > 1 || readLater(s, from.name) || !readsOnlyThere(set.stages[s], store, from.name)) continue;
+          if (from.kind != PlanBuffer::Scratch || taken[b] || !(from.type == to->type) ||
+              from.name == to->name)
+            continue;
+          if (written(from.name) > 1 || readLater(s, from.name) ||
+              !readsOnlyThere(set.stages[s], store, from.name))
+            continue;
           set.inPlace[static_cast<size_t>(to - set.buffers.begin())] = static_cast<int>(b);
           taken[b] = true;
           break;

@@ -32,10 +32,10 @@ class Layouts {
 
  private:
   Graph& g_;
-  std::map<Value, int> number_;                 // values whose layout is free
+  std::map<Value, int> number_;  // values whose layout is free
   std::vector<Value> values_;
   std::vector<int> parent_;
-  std::vector<std::map<int, double>> votes_;    // axis -> bytes of traffic that want it innermost
+  std::vector<std::map<int, double>> votes_;  // axis -> bytes of traffic that want it innermost
   std::map<Value, std::vector<int>> order_;
   std::map<std::pair<const GroupPlan*, std::string>, std::shared_ptr<const GroupPlan>> written_;
 
@@ -100,12 +100,14 @@ class Layouts {
           if (a.var == v && !a.reduce) wanted = v;
     }
     if (wanted.empty()) return;
-    const auto cast = [&](const std::string& buffer, const std::vector<Expr>& index, const std::string& var) {
+    const auto cast = [&](const std::string& buffer, const std::vector<Expr>& index,
+                          const std::string& var) {
       const auto it = named.find(buffer);
       if (it == named.end()) return;
       for (size_t d = 0; d < index.size(); d++)
         if (std::ranges::count(freeVars(index[d]), var))
-          votes_[it->second][static_cast<int>(d)] += static_cast<double>(plan.buffer(buffer).type.elements());
+          votes_[it->second][static_cast<int>(d)] +=
+              static_cast<double>(plan.buffer(buffer).type.elements());
     };
     for (const StageStore& store : s.outer) cast(store.buffer, store.index, wanted);
   }

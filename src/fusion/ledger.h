@@ -10,8 +10,21 @@ namespace tektite {
 enum class Verdict : uint8_t { Inlined, Placed, Merged, Unfused };
 /// The closed list.
 enum class Reason : uint8_t {
-  None, Cycle, ControlFlow, OpaqueCall, UnknownExtent, NeedsWholeProducer, TooBigForLevel, Recompute, Registers, Parallelism,
-  CodeSize, TargetLacks, NoGain, NumericsMode, UserFence
+  None,
+  Cycle,
+  ControlFlow,
+  OpaqueCall,
+  UnknownExtent,
+  NeedsWholeProducer,
+  TooBigForLevel,
+  Recompute,
+  Registers,
+  Parallelism,
+  CodeSize,
+  TargetLacks,
+  NoGain,
+  NumericsMode,
+  UserFence
 };
 std::string_view name(Verdict);
 std::string_view name(Reason);  ///< "too big for level"
@@ -20,16 +33,16 @@ std::string_view name(Reason);  ///< "too big for level"
 struct Refusal {
   Reason reason = Reason::None;
   double needed = 0, available = 0;
-  std::string what;   ///< a level, a capability
+  std::string what;  ///< a level, a capability
 };
 std::string toText(const Refusal&);  ///< the one sentence of each reason
 
 struct Edge {
-  Value from;                 ///< in the graph before fusion
-  int to;                     ///< the consumer node
-  std::string fromName, toName;   ///< stable names of the input model (origin; else the node's %id)
+  Value from;                    ///< in the graph before fusion
+  int to;                        ///< the consumer node
+  std::string fromName, toName;  ///< stable names of the input model (origin; else the node's %id)
   Verdict verdict = Verdict::Unfused;
-  Refusal refusal;            ///< where unfused
+  Refusal refusal;  ///< where unfused
   int64_t bytesSaved = 0, launchesSaved = 0;
 };
 

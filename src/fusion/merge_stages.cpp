@@ -9,7 +9,8 @@
 namespace tektite {
 namespace {
 
-using Parts = std::vector<std::vector<StageAxis>>;  // for each index: the axes that make it up, outermost first
+using Parts = std::vector<
+    std::vector<StageAxis>>;  // for each index: the axes that make it up, outermost first
 
 /// The index as a mixed-radix number of axes, each used once; nothing where it is another expression.
 std::optional<Parts> partsOf(const std::vector<Expr>& index, const Stage& s) {
@@ -47,11 +48,11 @@ Expr composite(const std::vector<StageAxis>& parts) {
 
 /// How the axes of a guest become those of its host, given one buffer's index in both.
 struct Binding {
-  std::unordered_map<std::string, Expr> guest, host;      // substitutions
-  std::map<std::string, std::vector<StageAxis>> split;    // of host axes
+  std::unordered_map<std::string, Expr> guest, host;    // substitutions
+  std::map<std::string, std::vector<StageAxis>> split;  // of host axes
 };
 std::optional<Binding> bindAxes(const std::vector<Expr>& hostIndex, const Stage& host,
-                            const std::vector<Expr>& guestIndex, const Stage& guest) {
+                                const std::vector<Expr>& guestIndex, const Stage& guest) {
   const auto h = partsOf(hostIndex, host), g = partsOf(guestIndex, guest);
   if (!h || !g) return {};
   Binding out;
@@ -90,7 +91,8 @@ bool sameIndex(const std::vector<Expr>& a, const std::vector<Expr>& b) {
 
 class Merger {
  public:
-  Merger(std::vector<Stage> stages, const std::set<std::string>& kept) : s_(std::move(stages)), kept_(kept) {
+  Merger(std::vector<Stage> stages, const std::set<std::string>& kept)
+      : s_(std::move(stages)), kept_(kept) {
     alive_.assign(s_.size(), true);
     reads_.resize(s_.size());
     for (size_t i = 0; i < s_.size(); i++) {
@@ -124,7 +126,7 @@ class Merger {
   std::vector<bool> alive_;
   std::vector<std::vector<Expr>> reads_;
   std::map<std::string, std::set<size_t>> writers_;  // several: each stores a part
-  std::vector<std::vector<bool>> order_;  // [i][d]: i needs d, directly or not
+  std::vector<std::vector<bool>> order_;             // [i][d]: i needs d, directly or not
 
   static std::vector<const StageStore*> storesOf(const Stage& s) {
     std::vector<const StageStore*> out;
@@ -136,7 +138,8 @@ class Merger {
   std::set<size_t> dependencies(size_t i) const {
     std::set<size_t> out;
     for (const Expr& e : reads_[i])
-      if (const auto it = writers_.find(e.as<Load>()->buffer); it != writers_.end()) out.insert(it->second.begin(), it->second.end());
+      if (const auto it = writers_.find(e.as<Load>()->buffer); it != writers_.end())
+        out.insert(it->second.begin(), it->second.end());
     out.erase(i);
     return out;
   }
@@ -145,8 +148,8 @@ class Merger {
     const Stage& s = s_[i];
     if (s.accumulators.size() != 1 || s.accumulators[0].combine.name != "sum") return false;
     const Apply* a = s.accumulators[0].values[0].as<Apply>();
-    return a && a->op == Op::Mul && loadsOf(a->args[0]).size() == 1 && loadsOf(a->args[1]).size() == 1 &&
-           !(a->args[0] == a->args[1]) && hasReuse(s);
+    return a && a->op == Op::Mul && loadsOf(a->args[0]).size() == 1 &&
+           loadsOf(a->args[1]).size() == 1 && !(a->args[0] == a->args[1]) && hasReuse(s);
   }
 
   /// Map i joins the nest of a reduction that it reads at its own point.
@@ -154,7 +157,8 @@ class Merger {
     for (size_t host : dependencies(i)) {
       if (isMap(host)) continue;
       const std::set<size_t> all = dependencies(i);
-      if (std::ranges::any_of(all, [&](size_t d) { return d != host && order_[d][host]; })) continue;
+      if (std::ranges::any_of(all, [&](size_t d) { return d != host && order_[d][host]; }))
+        continue;
       if (joinBehind(i, host)) return true;
     }
     return false;
@@ -219,11 +223,14 @@ class Merger {
     for (const auto& [axis, parts] : binding->split) hostVars.insert(axis), split += parts.size();
     for (const auto& [name, e] : binding->guest)
       for (const std::string& v : freeVars(e)) hostVars.insert(v);
-    if (hostVars.size() != s_[host].axes.size() || binding->guest.size() + split != s_[i].axes.size()) return false;
+    if (hostVars.size() != s_[host].axes.size() ||
+        binding->guest.size() + split != s_[i].axes.size())
+      return false;
     return join(host, i, *binding, false);
   }
 
-  static Stage applied(const Stage& s, const std::unordered_map<std::string, Expr>& to, const Ranges& ranges) {
+  static Stage applied(const Stage& s, const std::unordered_map<std::string, Expr>& to,
+                       const Ranges& ranges) {
     if (to.empty()) return s;
     return mapped(s, [&](const Expr& e) { return simplify(substitute(e, to), ranges); });
   }
@@ -277,7 +284,8 @@ class Merger {
   }
 
   void replace(size_t host, size_t guest, Stage merged) {
-    if (merged.comment.find(s_[guest].comment) == std::string::npos) merged.comment += "+" + s_[guest].comment;
+    if (merged.comment.find(s_[guest].comment) == std::string::npos)
+      merged.comment += "+" + s_[guest].comment;
     s_[host] = std::move(merged);
     alive_[guest] = false;
     reads_[host] = loadsOf(s_[host]);
@@ -297,11 +305,14 @@ class Merger {
   /// Two nests of equal axes that read the same element somewhere, neither needing the other.
   bool beside(size_t a, size_t b) {
     const Stage &left = s_[a], &right = s_[b];
-    if (left.axes.size() != right.axes.size() || order_[a][b] || order_[b][a] || isContraction(a) || isContraction(b))
+    if (left.axes.size() != right.axes.size() || order_[a][b] || order_[b][a] || isContraction(a) ||
+        isContraction(b))
       return false;
     std::unordered_map<std::string, Expr> names;
     for (size_t i = 0; i < left.axes.size(); i++) {
-      if (left.axes[i].extent != right.axes[i].extent || left.axes[i].reduce != right.axes[i].reduce) return false;
+      if (left.axes[i].extent != right.axes[i].extent ||
+          left.axes[i].reduce != right.axes[i].reduce)
+        return false;
       names[right.axes[i].var] = var(left.axes[i].var);
     }
     std::set<Hash> mine;
@@ -344,7 +355,8 @@ class Merger {
         for (const Expr& e : loadsOf(stages[k])) read.insert(e.as<Load>()->buffer);
       for (auto* stores : {&stages[i].inner, &stages[i].outer})
         std::erase_if(*stores, [&](const StageStore& store) { return !read.count(store.buffer); });
-      if (stages[i].inner.empty() && stages[i].outer.empty()) stages.erase(stages.begin() + static_cast<long>(i));
+      if (stages[i].inner.empty() && stages[i].outer.empty())
+        stages.erase(stages.begin() + static_cast<long>(i));
     }
   }
 };

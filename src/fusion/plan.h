@@ -23,10 +23,11 @@ struct Region {
 
 struct PlanBuffer {
   enum Kind : uint8_t { Input, Constant, Output, Scratch } kind = Input;
-  std::string name;            ///< what loads and stores call it: "v12"
-  Value value;                 ///< in the group's body
-  TensorType type;             ///< of the whole tensor, static
-  std::vector<int> order;      ///< memory layout: axes from outermost to innermost; empty: row-major. Scratch: lowering chooses.
+  std::string name;  ///< what loads and stores call it: "v12"
+  Value value;       ///< in the group's body
+  TensorType type;   ///< of the whole tensor, static
+  std::vector<int>
+      order;  ///< memory layout: axes from outermost to innermost; empty: row-major. Scratch: lowering chooses.
   bool feedsMoreStages = false;  ///< an output that later stages of the same kernel read back
   // Scratch only
   std::string space;           ///< "l1", "l2"; "main" where it outgrows them (one for each thread)
@@ -35,41 +36,46 @@ struct PlanBuffer {
 };
 
 struct StageStore {
-  std::string buffer;          ///< an Output or Scratch
-  std::vector<Expr> index;     ///< over axis variables, in the whole tensor's coordinates
+  std::string buffer;       ///< an Output or Scratch
+  std::vector<Expr> index;  ///< over axis variables, in the whole tensor's coordinates
   Expr value;
-  std::string combine;         ///< "": assign; else a builtin combine joins what is there (scatter)
-  Expr guard;                  ///< null: always
+  std::string combine;  ///< "": assign; else a builtin combine joins what is there (scatter)
+  Expr guard;           ///< null: always
 };
 
 struct Accumulator {
   Combine combine;
-  std::vector<Expr> values;         ///< at every point
-  std::vector<std::string> names;   ///< variables that hold the combined values in `outer`
+  std::vector<Expr> values;        ///< at every point
+  std::vector<std::string> names;  ///< variables that hold the combined values in `outer`
 };
 
 struct StageAxis {
-  std::string var;             ///< "i0", "i1"...; unique in the stage
+  std::string var;  ///< "i0", "i1"...; unique in the stage
   int64_t extent;
   bool reduce = false;
-  Region region;               ///< of one execution of the stage; reduce axes: whole, or a tile of it (TileList::sync)
+  Region
+      region;  ///< of one execution of the stage; reduce axes: whole, or a tile of it (TileList::sync)
 };
 
 struct Stage {
-  std::vector<StageAxis> axes;           ///< space axes in the result's order, then reduce axes in canonical order
-  std::vector<StageStore> inner;         ///< at every point of all axes; one may overwrite what its own value read: the
-                                         ///< accumulators' values of the point are taken before
-  std::vector<Accumulator> accumulators; ///< over the reduce axes
-  std::vector<StageStore> outer;         ///< at every point of the space axes, after them
-  bool contraction = false;              ///< the one accumulator is a sum of products of loads: worth register tiles and packing
-  int depth = 0;                         ///< runs inside this many tile loops
-  std::string comment;                   ///< the nodes it computes, by origin
+  std::vector<StageAxis>
+      axes;  ///< space axes in the result's order, then reduce axes in canonical order
+  std::vector<StageStore>
+      inner;  ///< at every point of all axes; one may overwrite what its own value read: the
+              ///< accumulators' values of the point are taken before
+  std::vector<Accumulator> accumulators;  ///< over the reduce axes
+  std::vector<StageStore> outer;          ///< at every point of the space axes, after them
+  bool contraction =
+      false;  ///< the one accumulator is a sum of products of loads: worth register tiles and packing
+  int depth = 0;        ///< runs inside this many tile loops
+  std::string comment;  ///< the nodes it computes, by origin
 };
 
 struct TileAxis {
-  std::string var;             ///< "t0": counts tiles; the tile's elements start at t0 * tile
-  int64_t extent, tile;        ///< of the axis; elements a tile
-  bool grid = true;            ///< part of the parallel grid (a prefix of the list), else a serial loop inside a tile
+  std::string var;       ///< "t0": counts tiles; the tile's elements start at t0 * tile
+  int64_t extent, tile;  ///< of the axis; elements a tile
+  bool grid =
+      true;  ///< part of the parallel grid (a prefix of the list), else a serial loop inside a tile
   int64_t count() const { return (extent + tile - 1) / tile; }
 };
 
@@ -85,16 +91,17 @@ struct TileList {
 struct Cost {
   double seconds = 0;
   int64_t launches = 0;
-  int64_t bytesRead = 0, bytesWritten = 0;   ///< main memory, planned
-  double flops = 0, slots = 0;               ///< useful operations; issue slots, recompute counted
-  double recompute = 1;                      ///< largest factor of any stage
-  int64_t scratchBytes = 0;                  ///< of one tile
-  int registers = 0;                         ///< vector registers demanded by the widest stage
+  int64_t bytesRead = 0, bytesWritten = 0;  ///< main memory, planned
+  double flops = 0, slots = 0;              ///< useful operations; issue slots, recompute counted
+  double recompute = 1;                     ///< largest factor of any stage
+  int64_t scratchBytes = 0;                 ///< of one tile
+  int registers = 0;                        ///< vector registers demanded by the widest stage
 };
 
 struct GroupPlan {
-  std::vector<PlanBuffer> buffers;   ///< inputs and constants, then outputs (in the body's order), then scratch
-  std::vector<TileList> lists;       ///< more than one: stacked
+  std::vector<PlanBuffer>
+      buffers;  ///< inputs and constants, then outputs (in the body's order), then scratch
+  std::vector<TileList> lists;  ///< more than one: stacked
   Cost cost;
   const PlanBuffer& buffer(const std::string& name) const;
 };

@@ -11,7 +11,8 @@ namespace {
 /// Writes a tiling and its regions into the stages and buffers: what lowering reads.
 class Assembly {
  public:
-  Assembly(StageSet set, const GroupShape& g, const Tiled& tiled) : set_(std::move(set)), g_(g), tiled_(tiled) {}
+  Assembly(StageSet set, const GroupShape& g, const Tiled& tiled)
+      : set_(std::move(set)), g_(g), tiled_(tiled) {}
 
   /// One tile list and its buffers.
   GroupPlan run() {
@@ -21,13 +22,15 @@ class Assembly {
       const int j = t.order[i];
       const std::string name = "t" + std::to_string(i);
       vars_[j] = var(name);
-      list.tiles.push_back({name, g_.stages[g_.root].extents[g_.rootAxes[j]], t.tile[j], static_cast<int>(i) < t.grid});
+      list.tiles.push_back({name, g_.stages[g_.root].extents[g_.rootAxes[j]], t.tile[j],
+                            static_cast<int>(i) < t.grid});
     }
     list.sync = t.sync;
     buffers();
     for (size_t s = 0; s < set_.stages.size(); s++) stage(s);
     list.stages = std::move(set_.stages);
-    std::ranges::stable_sort(list.stages, {}, [&](const Stage& s) { return list.sync >= 0 ? 0 : s.depth; });
+    std::ranges::stable_sort(list.stages, {},
+                             [&](const Stage& s) { return list.sync >= 0 ? 0 : s.depth; });
     plan_.lists.push_back(std::move(list));
     plan_.cost = tiled_.cost;
     return std::move(plan_);
@@ -38,9 +41,10 @@ class Assembly {
   const GroupShape& g_;
   const Tiled& tiled_;
   GroupPlan plan_;
-  std::map<int, Expr> vars_;                   // of tile axes with several tiles
-  std::map<std::string, std::string> kept_;    // outputs whose halo is read: the scratch that holds it
-  std::map<std::string, std::string> renamed_; // scratch that lies in another's memory
+  std::map<int, Expr> vars_;  // of tile axes with several tiles
+  std::map<std::string, std::string>
+      kept_;  // outputs whose halo is read: the scratch that holds it
+  std::map<std::string, std::string> renamed_;  // scratch that lies in another's memory
 
   Region region(const Span& s) const {
     Expr base(s.base);
@@ -52,14 +56,17 @@ class Assembly {
   bool isOwn(size_t s, size_t axis) const {
     const Span& span = tiled_.regions.stages[s][axis];
     const int j = g_.follows[s][axis];
-    if (j < 0 || !vars_.count(j)) return std::ranges::all_of(span.coefficients, [](int64_t c) { return c == 0; });
-    return span.base == 0 && span.size == tiled_.tiling.tile[j] && span.coefficients[j] == span.size;
+    if (j < 0 || !vars_.count(j))
+      return std::ranges::all_of(span.coefficients, [](int64_t c) { return c == 0; });
+    return span.base == 0 && span.size == tiled_.tiling.tile[j] &&
+           span.coefficients[j] == span.size;
   }
   /// The stages that store into a buffer: one, or one for each part.
   std::vector<int> writersOf(size_t buffer) const {
     std::vector<int> out;
     for (size_t s = 0; s < g_.stages.size(); s++)
-      if (std::ranges::any_of(g_.stages[s].writes, [&](const Touch& t) { return t.buffer == static_cast<int>(buffer); }))
+      if (std::ranges::any_of(g_.stages[s].writes,
+                              [&](const Touch& t) { return t.buffer == static_cast<int>(buffer); }))
         out.push_back(static_cast<int>(s));
     return out;
   }
@@ -74,11 +81,15 @@ class Assembly {
       bool readBack = false, again = false;  // read by another stage, written by another stage
       if (buffer.kind == PlanBuffer::Output)
         for (size_t s = 0; s < g_.stages.size(); s++)
-          for (const Touch& t : g_.stages[s].reads) readBack |= t.buffer == static_cast<int>(b) && !std::ranges::count(writersOf(b), static_cast<int>(s));
+          for (const Touch& t : g_.stages[s].reads)
+            readBack |= t.buffer == static_cast<int>(b) &&
+                        !std::ranges::count(writersOf(b), static_cast<int>(s));
       again = buffer.kind == PlanBuffer::Output && writersOf(b).size() > 1 && set_.scatters;
       const auto place = [&](PlanBuffer& scratch, const std::string& space) {
         scratch.space = space;
-        for (int w : writersOf(b)) scratch.depth = w == writersOf(b)[0] ? tiled_.depth[w] : std::min(scratch.depth, tiled_.depth[w]);
+        for (int w : writersOf(b))
+          scratch.depth =
+              w == writersOf(b)[0] ? tiled_.depth[w] : std::min(scratch.depth, tiled_.depth[w]);
         for (const Span& span : tiled_.regions.buffers[b]) scratch.region.push_back(region(span));
       };
       if (buffer.kind == PlanBuffer::Scratch) place(buffer, tiled_.space[b]);
@@ -87,7 +98,8 @@ class Assembly {
         for (int w : writersOf(b)) {
           const auto at = static_cast<size_t>(w);
           for (size_t a = 0; a < g_.stages[at].extents.size(); a++) own &= isOwn(at, a);
-          for (bool inner : {true, false})  // what only one of the tiles stores, the others can't read
+          for (bool inner :
+               {true, false})  // what only one of the tiles stores, the others can't read
             for (const StageStore& store : inner ? set_.stages[at].inner : set_.stages[at].outer)
               own &= store.buffer != buffer.name || !guardOf(at, store, inner);
         }
@@ -128,7 +140,8 @@ class Assembly {
       stage = mapped(stage, [&](const Expr& root) {
         return rewrite(root, [&](const Expr& e) -> Expr {
           const Load* l = e.as<Load>();
-          return l && renamed(l->buffer) != l->buffer ? load(renamed(l->buffer), e.type(), l->index) : Expr();
+          return l && renamed(l->buffer) != l->buffer ? load(renamed(l->buffer), e.type(), l->index)
+                                                      : Expr();
         });
       });
     for (bool inner : {true, false}) {
@@ -142,8 +155,10 @@ class Assembly {
         const bool output = std::ranges::any_of(set_.buffers, [&](const PlanBuffer& b) {
           return b.name == store.buffer && b.kind == PlanBuffer::Output;
         });
-        if (const Expr own = output ? guardOf(s, store, inner) : Expr(); own) store.guard = store.guard ? logicalAnd(own, store.guard) : own;
-        if (const auto it = renamed_.find(store.buffer); it != renamed_.end()) store.buffer = it->second;
+        if (const Expr own = output ? guardOf(s, store, inner) : Expr(); own)
+          store.guard = store.guard ? logicalAnd(own, store.guard) : own;
+        if (const auto it = renamed_.find(store.buffer); it != renamed_.end())
+          store.buffer = it->second;
       }
       stores.insert(stores.end(), more.begin(), more.end());
     }
@@ -163,13 +178,15 @@ class Assembly {
       covered[j] = true;
       if (isOwn(s, a)) continue;
       const Expr at = var(stage.axes[a].var), first = vars_.at(j) * Expr(tiled_.tiling.tile[j]);
-      guard = logicalAnd(guard, logicalAnd(le(first, at), lt(at, first + Expr(tiled_.tiling.tile[j]))));
+      guard =
+          logicalAnd(guard, logicalAnd(le(first, at), lt(at, first + Expr(tiled_.tiling.tile[j]))));
     }
     for (const auto& [j, v] : vars_) {
       if (covered[j]) continue;
       const auto position = std::ranges::find(tiled_.tiling.order, j) - tiled_.tiling.order.begin();
       const bool combined = tiled_.tiling.sync >= 0 && position == tiled_.tiling.grid - 1 &&
-                            (static_cast<int>(s) > tiled_.tiling.sync || (static_cast<int>(s) == tiled_.tiling.sync && !inner));
+                            (static_cast<int>(s) > tiled_.tiling.sync ||
+                             (static_cast<int>(s) == tiled_.tiling.sync && !inner));
       if (position < tiled_.depth[s] && !combined) guard = logicalAnd(guard, eq(v, Expr(0)));
     }
     return asInteger(guard) ? Expr() : guard;
@@ -222,7 +239,8 @@ std::vector<StageSet> componentsOf(const StageSet& set) {
 /// Joins the plan of one list to those before it.
 void stack(GroupPlan& all, GroupPlan one, const Target& target) {
   for (PlanBuffer& b : one.buffers)
-    if (std::ranges::find(all.buffers, b.name, &PlanBuffer::name) == all.buffers.end()) all.buffers.push_back(std::move(b));
+    if (std::ranges::find(all.buffers, b.name, &PlanBuffer::name) == all.buffers.end())
+      all.buffers.push_back(std::move(b));
   for (TileList& list : one.lists) all.lists.push_back(std::move(list));
   Cost &c = all.cost, &o = one.cost;
   c.seconds += o.seconds - (c.launches ? target.launchSeconds : 0);
@@ -241,11 +259,13 @@ void stack(GroupPlan& all, GroupPlan one, const Target& target) {
 AccessOf accessesOf(const Graph& body) {
   AccessOf access(body.nodes.size());
   for (size_t n = 0; n < body.nodes.size(); n++)
-    if (auto a = accessOf(body, static_cast<int>(n))) access[n] = std::make_shared<const Access>(std::move(*a));
+    if (auto a = accessOf(body, static_cast<int>(n)))
+      access[n] = std::make_shared<const Access>(std::move(*a));
   return access;
 }
 
-PlanResult planBody(const Graph& body, const AccessOf& access, const Target& target, const FusionOptions& options) {
+PlanResult planBody(const Graph& body, const AccessOf& access, const Target& target,
+                    const FusionOptions& options) {
   auto defs = defsOf(body, access);
   if (const Refusal* r = std::get_if<Refusal>(&defs)) return {nullptr, *r};
   const StageSet set = formStages(body, std::get<Defs>(defs));
@@ -258,10 +278,15 @@ PlanResult planBody(const Graph& body, const AccessOf& access, const Target& tar
     const Tiled tiled = chooseTiles(shape, one, work, target, options.numerics != Numerics::Strict);
     stack(*plan, Assembly(std::move(one), shape, tiled).run(), target);
   }
-  std::ranges::stable_sort(plan->buffers, {}, [&](const PlanBuffer& b) {  // inputs, outputs in the body's order, scratch
-    const auto at = std::ranges::find(set.buffers, b.name, &PlanBuffer::name) - set.buffers.begin();
-    return std::pair(b.kind == PlanBuffer::Output ? 1 : b.kind == PlanBuffer::Scratch ? 2 : 0, at);
-  });
+  std::ranges::stable_sort(
+      plan->buffers, {}, [&](const PlanBuffer& b) {  // inputs, outputs in the body's order, scratch
+        const auto at =
+            std::ranges::find(set.buffers, b.name, &PlanBuffer::name) - set.buffers.begin();
+        return std::pair(b.kind == PlanBuffer::Output    ? 1
+                         : b.kind == PlanBuffer::Scratch ? 2
+                                                         : 0,
+                         at);
+      });
   return {std::move(plan), {}};
 }
 

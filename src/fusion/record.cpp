@@ -37,12 +37,14 @@ class Recorder {
   const std::function<Refusal(int, int)>& why_;
   Fused out_;
   std::map<Value, Value> to_;
-  std::map<int, std::pair<std::shared_ptr<const GroupPlan>, std::map<Value, Value>>> plans_;  // cluster -> plan, graph value -> body value
+  std::map<int, std::pair<std::shared_ptr<const GroupPlan>, std::map<Value, Value>>>
+      plans_;  // cluster -> plan, graph value -> body value
 
   /// Clusters in topological order, by their first node where there is a choice.
   std::vector<int> order() const {
     std::vector<int> out, missing(clusters_.list.size());
-    std::priority_queue<std::pair<int, int>, std::vector<std::pair<int, int>>, std::greater<>> ready;
+    std::priority_queue<std::pair<int, int>, std::vector<std::pair<int, int>>, std::greater<>>
+        ready;
     for (int c = 0; c < static_cast<int>(clusters_.list.size()); c++) {
       if (!clusters_.list[c].alive) continue;
       missing[c] = static_cast<int>(clusters_.list[c].before.size());
@@ -56,7 +58,8 @@ class Recorder {
         if (--missing[d] == 0) ready.push({clusters_.list[d].nodes.front(), d});
     }
     const auto alive = std::ranges::count_if(clusters_.list, &Cluster::alive);
-    TEKTITE_CHECK(static_cast<long>(out.size()) == alive, "groups in a cycle: {} of {} ordered", out.size(), alive);
+    TEKTITE_CHECK(static_cast<long>(out.size()) == alive, "groups in a cycle: {} of {} ordered",
+                  out.size(), alive);
     return out;
   }
 
@@ -72,7 +75,8 @@ class Recorder {
       for (Value& v : copy.operands) v = valueOf(v);
       const size_t results = copy.results.size();
       const Value first = out_.graph.add(std::move(copy));
-      for (size_t r = 0; r < results; r++) to_[Value{cluster.nodes[0], static_cast<int>(r)}] = {first.node, static_cast<int>(r)};
+      for (size_t r = 0; r < results; r++)
+        to_[Value{cluster.nodes[0], static_cast<int>(r)}] = {first.node, static_cast<int>(r)};
       return;
     }
     Clusters::Body body = clusters_.bodyOf(cluster.nodes);
@@ -81,12 +85,15 @@ class Recorder {
     plan = plan_(body);
     for (size_t i = 0; i < body.from.size(); i++)
       for (size_t r = 0; r < body.graph.nodes[i].results.size(); r++)
-        names[Value{body.from[i], static_cast<int>(r)}] = {static_cast<int>(i), static_cast<int>(r)};
+        names[Value{body.from[i], static_cast<int>(r)}] = {static_cast<int>(i),
+                                                           static_cast<int>(r)};
     for (const Value& v : body.inputs) group.operands.push_back(valueOf(v));
     for (const Value& v : body.outputs) group.results.push_back(g_.type(v));
     std::vector<std::string> origins;
     for (int n : cluster.nodes)
-      if (const std::string& o = g_.nodes[n].origin; !o.empty() && std::ranges::find(origins, o) == origins.end()) origins.push_back(o);
+      if (const std::string& o = g_.nodes[n].origin;
+          !o.empty() && std::ranges::find(origins, o) == origins.end())
+        origins.push_back(o);
     for (const std::string& o : origins) group.origin += (group.origin.empty() ? "" : "+") + o;
     const std::vector<Value> outputs = body.outputs;
     group.kind = Group{std::make_shared<const Graph>(std::move(body.graph)), plan};
@@ -103,12 +110,15 @@ class Recorder {
   void edges() {
     std::vector<int> joined(g_.nodes.size());
     std::iota(joined.begin(), joined.end(), 0);
-    const std::function<int(int)> find = [&](int x) { return joined[x] == x ? x : joined[x] = find(joined[x]); };
+    const std::function<int(int)> find = [&](int x) {
+      return joined[x] == x ? x : joined[x] = find(joined[x]);
+    };
     for (int n = 0; n < static_cast<int>(g_.nodes.size()); n++) {
       std::vector<Value> seen;
       for (const Value& v : g_.nodes[n].operands) {
         const Node& from = g_.nodes[v.node];
-        if (from.as<Input>() || from.as<Const>() || std::ranges::find(seen, v) != seen.end()) continue;
+        if (from.as<Input>() || from.as<Const>() || std::ranges::find(seen, v) != seen.end())
+          continue;
         seen.push_back(v);
         Edge e{.from = v, .to = n, .fromName = nameOf(v.node), .toName = nameOf(n)};
         judge(e);
@@ -138,7 +148,8 @@ class Recorder {
     if (a == b && !clusters_.list[a].host) {
       const auto& [plan, names] = plans_.at(a);
       const Value inBody = names.at(e.from);
-      const auto buffer = std::ranges::find_if(plan->buffers, [&](const PlanBuffer& x) { return x.value == inBody; });
+      const auto buffer = std::ranges::find_if(
+          plan->buffers, [&](const PlanBuffer& x) { return x.value == inBody; });
       const bool scratch = buffer != plan->buffers.end() && buffer->kind == PlanBuffer::Scratch;
       const bool output = buffer != plan->buffers.end() && buffer->kind == PlanBuffer::Output;
       e.verdict = scratch ? Verdict::Placed : output ? Verdict::Merged : Verdict::Inlined;
@@ -151,9 +162,11 @@ class Recorder {
   Refusal reasonOf(int from, int to) const {
     for (int n : {from, to}) {
       const Node& node = g_.nodes[n];
-      if (node.as<Branch>() || node.as<Loop>() || node.as<Scan>()) return {Reason::ControlFlow, 0, 0, nameOf(n)};
+      if (node.as<Branch>() || node.as<Loop>() || node.as<Scan>())
+        return {Reason::ControlFlow, 0, 0, nameOf(n)};
       if (const Call* c = node.as<Call>()) return {Reason::OpaqueCall, 0, 0, c->routine};
-      if (node.as<Update>()) return {Reason::TargetLacks, 0, 0, "a scatter in the middle of a kernel"};
+      if (node.as<Update>())
+        return {Reason::TargetLacks, 0, 0, "a scatter in the middle of a kernel"};
     }
     if (const auto it = refusals_.find({from, to}); it != refusals_.end()) return it->second;
     const int a = clusters_.of[from], b = clusters_.of[to];

@@ -26,7 +26,9 @@ Span spanOf(const AxisSum& sum, const std::vector<Span>& axes, int64_t extent) {
 void demandAxes(const AxisSum& sum, const Span& want, const StageShape& s, std::vector<Span>& axes,
                 const std::vector<int64_t>& counts) {
   const size_t tiles = counts.size();
-  const auto ask = [&](int axis, const Span& span) { axes[axis] = unite(axes[axis], span, s.extents[axis]); };
+  const auto ask = [&](int axis, const Span& span) {
+    axes[axis] = unite(axes[axis], span, s.extents[axis]);
+  };
   if (!sum.known) return;
   Span rest = want;
   rest.base -= sum.constant;
@@ -43,7 +45,9 @@ void demandAxes(const AxisSum& sum, const Span& want, const StageShape& s, std::
     }
     high.base = rest.base >= 0 ? rest.base / c : -((-rest.base + c - 1) / c);
     low.base = rest.base - high.base * c;
-    const bool lowInside = std::ranges::all_of(low.coefficients, [](int64_t k) { return k >= 0; }) && lowEnd + low.base < c;
+    const bool lowInside =
+        std::ranges::all_of(low.coefficients, [](int64_t k) { return k >= 0; }) &&
+        lowEnd + low.base < c;
     if (lowInside && rest.size <= c && (low.base + rest.size <= c || low.base == 0)) {
       high.size = 1;
       low.size = rest.size;
@@ -51,7 +55,8 @@ void demandAxes(const AxisSum& sum, const Span& want, const StageShape& s, std::
       high.size = (rest.size + c - 1) / c;
       low = {{}, 0, c};
     } else {
-      for (; i < sum.terms.size(); i++) ask(sum.terms[i].first, wholeSpan(s.extents[sum.terms[i].first]));
+      for (; i < sum.terms.size(); i++)
+        ask(sum.terms[i].first, wholeSpan(s.extents[sum.terms[i].first]));
       return;
     }
     ask(axis, high);
@@ -70,7 +75,8 @@ struct UnionFind {
 }  // namespace
 
 bool Span::isWhole(int64_t extent) const {
-  return base <= 0 && base + size >= extent && std::ranges::all_of(coefficients, [](int64_t c) { return c == 0; });
+  return base <= 0 && base + size >= extent &&
+         std::ranges::all_of(coefficients, [](int64_t c) { return c == 0; });
 }
 Span wholeSpan(int64_t extent) { return {{}, 0, extent}; }
 Span unite(const Span& a, const Span& b, int64_t extent) {
@@ -106,13 +112,15 @@ GroupShape shapeOf(const StageSet& set) {
   g.writer.assign(g.buffers.size(), -1);
   for (const Stage& s : set.stages) {
     StageShape shape;
-    for (const StageAxis& a : s.axes) shape.extents.push_back(a.extent), shape.reduce.push_back(a.reduce);
+    for (const StageAxis& a : s.axes)
+      shape.extents.push_back(a.extent), shape.reduce.push_back(a.reduce);
     const auto touch = [&](const std::string& buffer, const std::vector<Expr>& index) {
       Touch t{number.at(buffer), {}};
       for (const Expr& e : index) t.dims.push_back(axisSum(e, s));
       return t;
     };
-    for (const Expr& e : loadsOf(s)) shape.reads.push_back(touch(e.as<Load>()->buffer, e.as<Load>()->index));
+    for (const Expr& e : loadsOf(s))
+      shape.reads.push_back(touch(e.as<Load>()->buffer, e.as<Load>()->index));
     for (const auto* stores : {&s.inner, &s.outer})
       for (const StageStore& store : *stores) {
         shape.writes.push_back(touch(store.buffer, store.index));
@@ -126,14 +134,16 @@ GroupShape shapeOf(const StageSet& set) {
 void setRoot(GroupShape& g, int stage, std::vector<int> axes) {
   g.root = stage;
   while (axes.size() > kMostTiles) {  // the smallest stay whole
-    const auto smallest = std::ranges::min_element(axes, {}, [&](int a) { return g.stages[stage].extents[a]; });
+    const auto smallest =
+        std::ranges::min_element(axes, {}, [&](int a) { return g.stages[stage].extents[a]; });
     axes.erase(smallest);
   }
   g.rootAxes = std::move(axes);
   // Axes that run over the same dim of a buffer, element for element, are one axis.
   std::vector<int> firstAxis, firstDim;
   int n = 0;
-  for (const StageShape& s : g.stages) firstAxis.push_back(n), n += static_cast<int>(s.extents.size());
+  for (const StageShape& s : g.stages)
+    firstAxis.push_back(n), n += static_cast<int>(s.extents.size());
   for (const auto& b : g.buffers) firstDim.push_back(n), n += static_cast<int>(b.size());
   UnionFind classes;
   classes.parent.resize(static_cast<size_t>(n));
@@ -143,16 +153,19 @@ void setRoot(GroupShape& g, int stage, std::vector<int> axes) {
       for (const Touch& t : *touches)
         for (size_t d = 0; d < t.dims.size(); d++) {
           const AxisSum& sum = t.dims[d];
-          if (!sum.known || sum.terms.size() != 1 || sum.constant != 0 || sum.terms[0].second != 1) continue;
+          if (!sum.known || sum.terms.size() != 1 || sum.constant != 0 || sum.terms[0].second != 1)
+            continue;
           if (g.stages[s].extents[sum.terms[0].first] != g.buffers[t.buffer][d]) continue;
-          classes.parent[classes.find(firstAxis[s] + sum.terms[0].first)] = classes.find(firstDim[t.buffer] + static_cast<int>(d));
+          classes.parent[classes.find(firstAxis[s] + sum.terms[0].first)] =
+              classes.find(firstDim[t.buffer] + static_cast<int>(d));
         }
   g.follows.clear();
   for (size_t s = 0; s < g.stages.size(); s++) {
     g.follows.emplace_back(g.stages[s].extents.size(), -1);
     for (size_t j = 0; j < g.rootAxes.size(); j++)
       for (size_t a = 0; a < g.stages[s].extents.size(); a++)
-        if (classes.find(firstAxis[s] + static_cast<int>(a)) == classes.find(firstAxis[stage] + g.rootAxes[j]) &&
+        if (classes.find(firstAxis[s] + static_cast<int>(a)) ==
+                classes.find(firstAxis[stage] + g.rootAxes[j]) &&
             !std::ranges::count(g.follows[s], static_cast<int>(j)) && g.follows[s][a] < 0)
           g.follows[s][a] = static_cast<int>(j);
   }
@@ -185,19 +198,22 @@ Regions inferRegions(const GroupShape& g, const std::vector<int64_t>& tile) {
     for (const Touch& w : shape.writes) {
       writesOutput |= g.output[w.buffer];
       for (size_t d = 0; d < w.dims.size(); d++)
-        if (out.buffers[w.buffer][d].size >= 0) demandAxes(w.dims[d], out.buffers[w.buffer][d], shape, axes, counts);
+        if (out.buffers[w.buffer][d].size >= 0)
+          demandAxes(w.dims[d], out.buffers[w.buffer][d], shape, axes, counts);
     }
     for (size_t a = 0; a < axes.size(); a++) {
       const int j = shape.reduce[a] && s != g.root ? -1 : g.follows[s][a];
       if (writesOutput && j >= 0) axes[a] = unite(axes[a], own(j), shape.extents[a]);
-      if (axes[a].size < 0 || shape.reduce[a] || writesOutput)  // every element of an output is some tile's own
+      if (axes[a].size < 0 || shape.reduce[a] ||
+          writesOutput)  // every element of an output is some tile's own
         if (j < 0) axes[a] = wholeSpan(shape.extents[a]);
     }
     for (const auto* touches : {&shape.writes, &shape.reads})
       for (const Touch& t : *touches)
         for (size_t d = 0; d < t.dims.size(); d++) {
           const int64_t extent = g.buffers[t.buffer][d];
-          out.buffers[t.buffer][d] = unite(out.buffers[t.buffer][d], spanOf(t.dims[d], axes, extent), extent);
+          out.buffers[t.buffer][d] =
+              unite(out.buffers[t.buffer][d], spanOf(t.dims[d], axes, extent), extent);
         }
   }
   return out;

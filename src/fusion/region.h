@@ -42,12 +42,13 @@ struct StageShape {
 };
 struct GroupShape {
   std::vector<StageShape> stages;
-  std::vector<std::vector<int64_t>> buffers;   ///< extents
-  std::vector<int> writer;                     ///< stage, or -1
+  std::vector<std::vector<int64_t>> buffers;  ///< extents
+  std::vector<int> writer;                    ///< stage, or -1
   std::vector<bool> output;
-  int root = -1;                               ///< the stage whose axes are tiled
-  std::vector<int> rootAxes;                   ///< the axes that tile variables count
-  std::vector<std::vector<int>> follows;       ///< [stage][axis]: the tile variable whose axis this is, or -1
+  int root = -1;              ///< the stage whose axes are tiled
+  std::vector<int> rootAxes;  ///< the axes that tile variables count
+  std::vector<std::vector<int>>
+      follows;  ///< [stage][axis]: the tile variable whose axis this is, or -1
 };
 GroupShape shapeOf(const StageSet&);
 /// Makes these axes of a stage the tiled ones.

@@ -18,20 +18,23 @@ class Expander {
   Expr at(int d, int m, const std::vector<Expr>& index, const std::vector<Expr>& reduce) {
     const Def& def = defs_.list[d];
     return rewrite(def.access->values[m], [&](const Expr& e) -> Expr {
-      if (const Var* v = e.as<Var>()) {  // what is put in place may come by again where a fold leaves it alone
+      if (const Var* v =
+              e.as<Var>()) {  // what is put in place may come by again where a fold leaves it alone
         if (v->name[0] != 'd' && v->name[0] != 'r') return {};
         const auto& from = v->name[0] == 'd' ? index : reduce;
         const size_t axis = static_cast<size_t>(std::stoi(v->name.substr(1)));
         return axis < from.size() ? from[axis] : Expr();
       }
-      if (const Load* l = e.as<Load>(); l && l->buffer[0] == '$') return read(def.operands[std::stoi(l->buffer.substr(1))], l->index);
+      if (const Load* l = e.as<Load>(); l && l->buffer[0] == '$')
+        return read(def.operands[std::stoi(l->buffer.substr(1))], l->index);
       return {};
     });
   }
   Expr read(int d, const std::vector<Expr>& index) {
     const Def& def = defs_.list[d];
     if (def.kind == Def::Scalar) return def.scalar;
-    if (def.kind == Def::Leaf || def.stored) return load(def.name, def.type, normal(index, def.extents));
+    if (def.kind == Def::Leaf || def.stored)
+      return load(def.name, def.type, normal(index, def.extents));
     Hasher h;
     h.add(d);
     for (const Expr& e : index) h.add(e.hash());
@@ -44,9 +47,11 @@ class Expander {
   Ranges ranges;  // of the axis variables in use
 
  private:
-  std::vector<Expr> normal(const std::vector<Expr>& index, const std::vector<int64_t>& extents) const {
+  std::vector<Expr> normal(const std::vector<Expr>& index,
+                           const std::vector<int64_t>& extents) const {
     std::vector<Expr> out;
-    for (size_t i = 0; i < index.size(); i++) out.push_back(extents[i] == 1 ? Expr(0) : simplify(index[i], ranges));
+    for (size_t i = 0; i < index.size(); i++)
+      out.push_back(extents[i] == 1 ? Expr(0) : simplify(index[i], ranges));
     return out;
   }
   const Defs& defs_;
@@ -74,7 +79,8 @@ class StageFormer {
     std::set<std::string> kept;
     for (size_t i = 0; i < defs_.ofOutput.size(); i++) kept.insert(outputName(i));
     const bool scatters = std::ranges::any_of(defs_.list, [](const Def& d) { return d.scatter; });
-    StageSet out{scatters ? std::move(stages) : mergeStages(std::move(stages), kept), {}, {}, scatters};
+    StageSet out{
+        scatters ? std::move(stages) : mergeStages(std::move(stages), kept), {}, {}, scatters};
     for (Stage& s : out.stages) finish(s);
     collectBuffers(out);
     return out;
@@ -91,8 +97,8 @@ class StageFormer {
     const int d = defs_.ofOutput[output];
     const Def& def = defs_.list[d];
     if (def.kind == Def::Leaf || def.kind == Def::Scalar) return true;
-    return std::find(defs_.ofOutput.begin(), defs_.ofOutput.begin() + static_cast<long>(output), d) !=
-           defs_.ofOutput.begin() + static_cast<long>(output);
+    return std::find(defs_.ofOutput.begin(), defs_.ofOutput.begin() + static_cast<long>(output),
+                     d) != defs_.ofOutput.begin() + static_cast<long>(output);
   }
   std::string outputName(size_t output) const {
     const std::string& name = defs_.list[defs_.ofOutput[output]].name;
@@ -104,7 +110,8 @@ class StageFormer {
     for (const int64_t extent : extents) {
       index.push_back(extent == 1 ? Expr(0) : var("a" + std::to_string(axes_)));
       if (extent == 1) continue;
-      s.axes.push_back({.var = "a" + std::to_string(axes_), .extent = extent, .reduce = reduce, .region = {}});
+      s.axes.push_back(
+          {.var = "a" + std::to_string(axes_), .extent = extent, .reduce = reduce, .region = {}});
       expand_.ranges["a" + std::to_string(axes_++)] = {0, std::max<int64_t>(extent - 1, 0)};
     }
     return index;
@@ -155,13 +162,21 @@ class StageFormer {
     const std::vector<Expr> at = newAxes(s, defs_.list[values].extents, false);
     std::vector<Expr> index;
     for (const Expr& e : def.scatter->index)
-      index.push_back(simplify(rewrite(e, [&](const Expr& x) -> Expr {
-                        if (const Var* v = x.as<Var>(); v && v->name[0] == 'd') return at[static_cast<size_t>(std::stoi(v->name.substr(1)))];
-                        const Load* l = x.as<Load>();
-                        return l && l->buffer[0] == '$' ? expand_.read(def.operands[std::stoi(l->buffer.substr(1))], l->index) : Expr();
-                      }), expand_.ranges));
+      index.push_back(
+          simplify(rewrite(e,
+                           [&](const Expr& x) -> Expr {
+                             if (const Var* v = x.as<Var>(); v && v->name[0] == 'd')
+                               return at[static_cast<size_t>(std::stoi(v->name.substr(1)))];
+                             const Load* l = x.as<Load>();
+                             return l && l->buffer[0] == '$'
+                                        ? expand_.read(def.operands[std::stoi(l->buffer.substr(1))],
+                                                       l->index)
+                                        : Expr();
+                           }),
+                   expand_.ranges));
     const Expr guard = inRange(index, def.extents, expand_.ranges);
-    s.inner.push_back({def.name, index, expand_.read(values, at), def.scatter->combine, asInteger(guard) ? Expr() : guard});
+    s.inner.push_back({def.name, index, expand_.read(values, at), def.scatter->combine,
+                       asInteger(guard) ? Expr() : guard});
     return s;
   }
   Stage copy(int output) {
@@ -169,7 +184,8 @@ class StageFormer {
     Stage s;
     s.comment = commentOf(def);
     const std::vector<Expr> index = newAxes(s, def.extents, false);
-    s.inner.push_back({outputName(output), index, expand_.read(defs_.ofOutput[output], index), "", {}});
+    s.inner.push_back(
+        {outputName(output), index, expand_.read(defs_.ofOutput[output], index), "", {}});
     return s;
   }
   Stage reduction(int d) {
@@ -222,7 +238,8 @@ class StageFormer {
       composite[axis.var] = sum;
     }
     if (composite.empty()) return s;
-    return mapped(out, [&](const Expr& e) { return simplify(substitute(e, composite), expand_.ranges); });
+    return mapped(
+        out, [&](const Expr& e) { return simplify(substitute(e, composite), expand_.ranges); });
   }
 
   /// Names axes i0.. and marks contractions: a sum over products of loads at affine indices.
@@ -233,8 +250,8 @@ class StageFormer {
     for (size_t i = 0; i < axes.size(); i++) axes[i].var = "i" + std::to_string(i);
     s = mapped(s, [&](const Expr& e) { return substitute(e, names); });
     s.axes = std::move(axes);
-    s.contraction = s.accumulators.size() == 1 && s.accumulators[0].combine.name == "sum" && s.inner.empty() &&
-                    isProductOfLoads(s.accumulators[0].values[0]) && hasReuse(s);
+    s.contraction = s.accumulators.size() == 1 && s.accumulators[0].combine.name == "sum" &&
+                    s.inner.empty() && isProductOfLoads(s.accumulators[0].values[0]) && hasReuse(s);
   }
   static bool isProductOfLoads(const Expr& e) {
     const Apply* a = e.as<Apply>();
@@ -245,7 +262,8 @@ class StageFormer {
     if (const Cast* c = e.as<Cast>()) return isFactor(c->arg);
     const Load* l = e.as<Load>();
     return l && std::ranges::all_of(l->index, [](const Expr& x) {
-             return std::ranges::all_of(linearOf(x).terms, [](const auto& t) { return t.first.template as<Var>(); });
+             return std::ranges::all_of(linearOf(x).terms,
+                                        [](const auto& t) { return t.first.template as<Var>(); });
            });
   }
 
@@ -263,9 +281,12 @@ class StageFormer {
     };
     for (const Def& d : defs_.list)
       if (d.kind == Def::Leaf && read.count(d.name))
-        set.buffers.push_back(buffer(d, d.name, g_.nodes[d.value.node].as<Const>() ? PlanBuffer::Constant : PlanBuffer::Input));
+        set.buffers.push_back(
+            buffer(d, d.name,
+                   g_.nodes[d.value.node].as<Const>() ? PlanBuffer::Constant : PlanBuffer::Input));
     for (size_t i = 0; i < defs_.ofOutput.size(); i++) {
-      set.buffers.push_back(buffer(defs_.list[defs_.ofOutput[i]], outputName(i), PlanBuffer::Output));
+      set.buffers.push_back(
+          buffer(defs_.list[defs_.ofOutput[i]], outputName(i), PlanBuffer::Output));
       written.erase(outputName(i));
     }
     for (const Def& d : defs_.list)

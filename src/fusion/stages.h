@@ -13,7 +13,7 @@ struct StageSet {
   std::vector<PlanBuffer> buffers;
   /// For each buffer: a scratch buffer of the same shape that the writing stage reads last, at the element that it writes, or -1.
   std::vector<int> inPlace;
-  bool scatters = false;   ///< a stage stores where another one stored before
+  bool scatters = false;  ///< a stage stores where another one stored before
 };
 void findInPlace(StageSet&);
 StageSet formStages(const Graph& body, const Defs&);

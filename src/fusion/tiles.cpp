@@ -9,11 +9,13 @@
 namespace tektite {
 namespace {
 
-constexpr double kStripBytes = 32 << 10;  // of a tile that has no other wish: a few pages, well inside L1 + L2
+constexpr double kStripBytes =
+    32 << 10;  // of a tile that has no other wish: a few pages, well inside L1 + L2
 
 class Search {
  public:
-  Search(const GroupShape& g, const StageSet& set, const std::vector<StageWork>& work, const Target& target, int sync)
+  Search(const GroupShape& g, const StageSet& set, const std::vector<StageWork>& work,
+         const Target& target, int sync)
       : g_(g), set_(set), work_(work), target_(target), sync_(sync) {
     for (int axis : g.rootAxes) extents_.push_back(g.stages[g.root].extents[axis]);
     contraction_ = std::ranges::any_of(work, &StageWork::contraction);
@@ -22,7 +24,8 @@ class Search {
   Tiled run() {
     Tiled best = descend(start(), -1);
     for (int j = 0; j < static_cast<int>(extents_.size()) && sync_ < 0; j++)
-      if (best.tiling.order.size() > 1 && std::ranges::count(best.tiling.order, j) && someInvariant(best, j)) {
+      if (best.tiling.order.size() > 1 && std::ranges::count(best.tiling.order, j) &&
+          someInvariant(best, j)) {
         Tiled other = descend(best.tiling.tile, j);
         if (isBetter(other, best)) best = std::move(other);
       }
@@ -80,7 +83,8 @@ class Search {
     Tiled t = evaluate(g_, set_, work_, tilingOf(tile, serial), target_);
     double bytes = 4;
     for (const int64_t n : tile) bytes *= static_cast<double>(n);
-    t.cost.seconds *= 1 + 1e-3 * std::abs(std::log2(bytes / kStripBytes));  // among equals, the usual strip
+    t.cost.seconds *=
+        1 + 1e-3 * std::abs(std::log2(bytes / kStripBytes));  // among equals, the usual strip
     return t;
   }
   Tiled descend(std::vector<int64_t> tile, int serial) const {
@@ -102,7 +106,8 @@ class Search {
   }
   /// Within the budget of recomputation first, then by time.
   static bool isBetter(const Tiled& a, const Tiled& b) {
-    const double x = std::max(a.cost.recompute, kRecomputeBudget), y = std::max(b.cost.recompute, kRecomputeBudget);
+    const double x = std::max(a.cost.recompute, kRecomputeBudget),
+                 y = std::max(b.cost.recompute, kRecomputeBudget);
     return x != y ? x < y : a.cost.seconds < b.cost.seconds * (1 - 1e-6);
   }
   bool someInvariant(const Tiled& t, int j) const {
@@ -136,7 +141,10 @@ void keepOwners(GroupShape& g) {
   std::vector<int> kept;
   for (size_t j = 0; j < g.rootAxes.size(); j++)
     if (std::ranges::all_of(writers, [&](const auto& w) {
-          return w.second.size() < 2 || std::ranges::all_of(w.second, [&](int s) { return std::ranges::count(g.follows[s], static_cast<int>(j)); });
+          return w.second.size() < 2 ||
+                 std::ranges::all_of(
+                     w.second,
+                     [&](int s) { return std::ranges::count(g.follows[s], static_cast<int>(j)); });
         }))
       kept.push_back(g.rootAxes[j]);
   if (kept.size() != g.rootAxes.size()) setRoot(g, g.root, kept);
@@ -152,17 +160,19 @@ int syncStage(const GroupShape& g, const std::vector<StageWork>& work) {
     found = static_cast<int>(s);
   }
   if (found < 0) return -1;
-  const auto partial = [&](const Touch& t) {  // written before the reduction: other tiles' parts of scratch are not to be seen
-    const int writer = g.writer[t.buffer];
-    if (writer < 0 || writer > found || g.output[t.buffer]) return false;
-    if (writer < found) return true;
-    for (const Touch& w : g.stages[found].writes)
-      if (w.buffer == t.buffer)
-        for (const AxisSum& d : w.dims)
-          for (const auto& [axis, c] : d.terms)
-            if (g.stages[found].reduce[axis]) return true;
-    return false;
-  };
+  const auto partial =
+      [&](const Touch&
+              t) {  // written before the reduction: other tiles' parts of scratch are not to be seen
+        const int writer = g.writer[t.buffer];
+        if (writer < 0 || writer > found || g.output[t.buffer]) return false;
+        if (writer < found) return true;
+        for (const Touch& w : g.stages[found].writes)
+          if (w.buffer == t.buffer)
+            for (const AxisSum& d : w.dims)
+              for (const auto& [axis, c] : d.terms)
+                if (g.stages[found].reduce[axis]) return true;
+        return false;
+      };
   for (size_t s = static_cast<size_t>(found) + 1; s < g.stages.size(); s++)
     if (std::ranges::any_of(g.stages[s].reads, partial)) return -1;
   return found;
@@ -170,7 +180,8 @@ int syncStage(const GroupShape& g, const std::vector<StageWork>& work) {
 
 }  // namespace
 
-Tiled chooseTiles(GroupShape& g, const StageSet& set, const std::vector<StageWork>& work, const Target& target, bool sync) {
+Tiled chooseTiles(GroupShape& g, const StageSet& set, const std::vector<StageWork>& work,
+                  const Target& target, bool sync) {
   const int root = rootOf(g);
   std::vector<int> axes;
   for (size_t a = 0; a < g.stages[root].extents.size(); a++)

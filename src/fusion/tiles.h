@@ -5,6 +5,7 @@ namespace tektite {
 
 /// The cheapest tiling of a group's stages that the search finds, with what follows from it.
 /// `sync`: reductions may be split across tiles (their partial results are combined in index order).
-Tiled chooseTiles(GroupShape&, const StageSet&, const std::vector<StageWork>&, const Target&, bool sync);
+Tiled chooseTiles(GroupShape&, const StageSet&, const std::vector<StageWork>&, const Target&,
+                  bool sync);
 
 }  // namespace tektite

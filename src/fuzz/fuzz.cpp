@@ -6,9 +6,11 @@
 namespace tektite {
 namespace {
 
-constexpr double kTolerance = 2e-4;  // folded constants are rounded to f32, the interpreter's values are not
+constexpr double kTolerance =
+    2e-4;  // folded constants are rounded to f32, the interpreter's values are not
 
-std::optional<std::string> disagreement(const Graph& before, const Graph& after, const std::vector<Tensor>& inputs) {
+std::optional<std::string> disagreement(const Graph& before, const Graph& after,
+                                        const std::vector<Tensor>& inputs) {
   const std::vector<Tensor> a = evaluate(before, inputs), b = evaluate(after, inputs);
   for (size_t i = 0; i < a.size(); ++i) {
     const double d = largestDifference(a[i], b[i]);

@@ -27,7 +27,8 @@ bool staysInRange(const Graph& g, const std::vector<Tensor>& inputs) {
   EvalOptions options;
   options.observe = [&](int, const std::vector<Tensor>& results) {
     for (const Tensor& t : results)
-      for (int64_t i = 0; i < t.elements(); ++i) within &= !(std::isfinite(t.at(i)) && std::fabs(t.at(i)) > kMost);
+      for (int64_t i = 0; i < t.elements(); ++i)
+        within &= !(std::isfinite(t.at(i)) && std::fabs(t.at(i)) > kMost);
   };
   evaluate(g, inputs, options);
   return within;
@@ -65,7 +66,8 @@ std::optional<FuzzFailure> fuzzCompiled(uint64_t seed, const Target& target) {
     check.tolerance.ofLargest = kTolerance;
     const Verification v = verifyProgram(prepared, arraysOf(inputs), options, check);
     if (!v.ok) {
-      const std::string where = v.firstWrong ? fmt::format("first wrong: {}\n", v.fused[*v.firstWrong].kernel) : "";
+      const std::string where =
+          v.firstWrong ? fmt::format("first wrong: {}\n", v.fused[*v.firstWrong].kernel) : "";
       return FuzzFailure{seed, fmt::format("{}\n{}{}", firstProblem(v), where, toText(prepared))};
     }
   } catch (const std::exception& e) {

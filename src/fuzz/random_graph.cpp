@@ -33,7 +33,8 @@ class Grower {
 
   Graph run() {
     const int inputs = 1 + random_.below(3);
-    for (int i = 0; i < inputs; ++i) values_.push_back(b_.input("x" + std::to_string(i), {DType::F32, exprs(someShape())}));
+    for (int i = 0; i < inputs; ++i)
+      values_.push_back(b_.input("x" + std::to_string(i), {DType::F32, exprs(someShape())}));
     for (int i = 0; i < options_.nodes; ++i) {
       b_.origin = "n" + std::to_string(i);
       grow();
@@ -42,7 +43,9 @@ class Grower {
     b_.graph.outputs.push_back(values_.back());
     for (int i = 1; i < outputs; ++i) {
       const Value v = pick();
-      if (std::find(b_.graph.outputs.begin(), b_.graph.outputs.end(), v) == b_.graph.outputs.end() && !b_.graph.node(v).as<Input>())
+      if (std::find(b_.graph.outputs.begin(), b_.graph.outputs.end(), v) ==
+              b_.graph.outputs.end() &&
+          !b_.graph.node(v).as<Input>())
         b_.graph.outputs.push_back(v);
     }
     return std::move(b_.graph);
@@ -62,7 +65,8 @@ class Grower {
   }
   Value pick() {  // recent values more often: chains
     const int n = static_cast<int>(values_.size());
-    return random_.oneIn(3) ? values_[random_.below(n)] : values_[n - 1 - random_.below(std::min(n, 4))];
+    return random_.oneIn(3) ? values_[random_.below(n)]
+                            : values_[n - 1 - random_.below(std::min(n, 4))];
   }
   Value number() {
     const double numbers[] = {0, 1, -1, 2, 0.5, -0.0, 3, 0.25, 1.5};
@@ -70,13 +74,18 @@ class Grower {
   }
   void add(Value v) {
     if (b_.rank(v) == 0) v = b_.reshape(v, {1});
-    if (product(shapeOf(v)) <= options_.mostElements && product(shapeOf(v)) > 0) values_.push_back(v);
+    if (product(shapeOf(v)) <= options_.mostElements && product(shapeOf(v)) > 0)
+      values_.push_back(v);
   }
 
   void grow() {
     switch (random_.below(14)) {
-      case 0: case 1: case 2: case 3: return add(map());
-      case 4: case 5: return add(reduction());
+      case 0:
+      case 1:
+      case 2:
+      case 3: return add(map());
+      case 4:
+      case 5: return add(reduction());
       case 6: return add(contraction());
       case 7: return add(transpose());
       case 8: return add(reshape());
@@ -90,22 +99,40 @@ class Grower {
 
   Value map() {
     const Value v = pick();
-    const char* smooth[] = {"exp(min(a, 4))", "tanh(a)",        "max(a, 0)",      "a * sigmoid(a)", "neg(a)",        "abs(a)",
-                            "a * 0.5 + 1",    "sqrt(abs(a))",   "a * a",          "a / 4",          "a + 0",         "erf(a)",
-                            "max(max(a, 0), 0)", "log(abs(a) + 1)", "pow(a, 2)",  "min(max(a, -1), 1)"};
+    const char* smooth[] = {"exp(min(a, 4))",
+                            "tanh(a)",
+                            "max(a, 0)",
+                            "a * sigmoid(a)",
+                            "neg(a)",
+                            "abs(a)",
+                            "a * 0.5 + 1",
+                            "sqrt(abs(a))",
+                            "a * a",
+                            "a / 4",
+                            "a + 0",
+                            "erf(a)",
+                            "max(max(a, 0), 0)",
+                            "log(abs(a) + 1)",
+                            "pow(a, 2)",
+                            "min(max(a, -1), 1)"};
     const char* jumping[] = {"floor(a)", "sign(a)", "select(a < 0.5, a, 1)", "round(a * 4)"};
     if (random_.oneIn(2)) {
       if (options_.jumps && random_.oneIn(4)) return b_.map(jumping[random_.below(4)], {v});
       if (random_.oneIn(8)) return b_.map(d0Mask(b_.rank(v)), {v});
       return b_.map(smooth[random_.below(std::size(smooth))], {v});
     }
-    const char* two[] = {"a + b", "a - b", "a * b", "max(a, b)", "min(a, b)", "a / (abs(b) + 1)", "a * b + a", "tanh(a) * b"};
+    const char* two[] = {"a + b",     "a - b",      "a * b",
+                         "max(a, b)", "min(a, b)",  "a / (abs(b) + 1)",
+                         "a * b + a", "tanh(a) * b"};
     const Value w = partner(v);
-    return random_.oneIn(2) ? b_.map(two[random_.below(std::size(two))], {v, w}) : b_.map(two[random_.below(std::size(two))], {w, v});
+    return random_.oneIn(2) ? b_.map(two[random_.below(std::size(two))], {v, w})
+                            : b_.map(two[random_.below(std::size(two))], {w, v});
   }
   std::string d0Mask(int rank) {
-    const std::string last = "d" + std::to_string(rank - 1), first = "d" + std::to_string(random_.below(rank));
-    return random_.oneIn(2) ? "select(" + last + " < " + first + " + 3, a, 0)" : "select((" + last + " + 1) % 3 == 0, a, a * 2)";
+    const std::string last = "d" + std::to_string(rank - 1),
+                      first = "d" + std::to_string(random_.below(rank));
+    return random_.oneIn(2) ? "select(" + last + " < " + first + " + 3, a, 0)"
+                            : "select((" + last + " + 1) % 3 == 0, a, a * 2)";
   }
   /// A value that broadcasts with v: another of the pool, v itself made smaller, or a number.
   Value partner(Value v) {
@@ -128,8 +155,10 @@ class Grower {
 
   Value constant(const Shape& s) {
     Tensor t = Tensor::zeros(DType::F32, s);
-    for (int64_t i = 0; i < t.elements(); ++i) t.reals()[i] = static_cast<double>(random_.below(17) - 8) / 8;
-    return b_.constant({DType::F32, exprs(s)}, t.toConst(), "w" + std::to_string(b_.graph.nodes.size()));
+    for (int64_t i = 0; i < t.elements(); ++i)
+      t.reals()[i] = static_cast<double>(random_.below(17) - 8) / 8;
+    return b_.constant({DType::F32, exprs(s)}, t.toConst(),
+                       "w" + std::to_string(b_.graph.nodes.size()));
   }
 
   std::vector<int> someAxes(int rank) {
@@ -162,7 +191,8 @@ class Grower {
     const double n = 1.0 / static_cast<double>(shapeOf(v).back());
     const Value mean = b_.map("a * b", {b_.reduce("sum", v, axis), b_.splat(DType::F32, n)});
     const Value centred = b_.map("a - b", {v, mean});
-    const Value square = b_.map("a * b", {b_.reduce("sum", b_.map("a * a", {centred}), axis), b_.splat(DType::F32, n)});
+    const Value square = b_.map(
+        "a * b", {b_.reduce("sum", b_.map("a * a", {centred}), axis), b_.splat(DType::F32, n)});
     return b_.map("a / sqrt(b + 0.5)", {centred, square});
   }
 
@@ -180,18 +210,22 @@ class Grower {
       out[rank - 1] = 'y';
       return b_.contract(left + "," + right + "->" + out, v, v);
     }
-    const Value w = constant(random_.oneIn(2) ? Shape{s.back(), someExtent()} : Shape{someExtent(), s.back()});
+    const Value w =
+        constant(random_.oneIn(2) ? Shape{s.back(), someExtent()} : Shape{someExtent(), s.back()});
     const bool transposed = shapeOf(w)[0] != s.back();
     std::string out = left;
     out.back() = 'z';
-    return b_.contract(left + "," + (transposed ? std::string("z") + last : last + std::string("z")) + "->" + out, v, w);
+    return b_.contract(
+        left + "," + (transposed ? std::string("z") + last : last + std::string("z")) + "->" + out,
+        v, w);
   }
 
   Value transpose() {
     const Value v = pick();
     std::vector<int> p(b_.rank(v));
     for (size_t i = 0; i < p.size(); ++i) p[i] = static_cast<int>(i);
-    for (size_t i = p.size(); i > 1; --i) std::swap(p[i - 1], p[random_.below(static_cast<int>(i))]);
+    for (size_t i = p.size(); i > 1; --i)
+      std::swap(p[i - 1], p[random_.below(static_cast<int>(i))]);
     return b_.transpose(v, p);
   }
   Value reshape() {
@@ -226,20 +260,25 @@ class Grower {
   Value pad() {
     const Value v = pick();
     std::vector<int64_t> before, after;
-    for (int a = 0; a < b_.rank(v); ++a) before.push_back(random_.below(3)), after.push_back(random_.below(3));
+    for (int a = 0; a < b_.rank(v); ++a)
+      before.push_back(random_.below(3)), after.push_back(random_.below(3));
     return b_.pad(v, before, after, imm(DType::F32, random_.oneIn(3) ? 1 : 0));
   }
   Value windows() {
     const Value v = pick();
-    const int64_t extent = shapeOf(v).back(), kernel = 1 + random_.below(3), stride = 1 + random_.below(2), dilation = 1 + random_.below(2);
+    const int64_t extent = shapeOf(v).back(), kernel = 1 + random_.below(3),
+                  stride = 1 + random_.below(2), dilation = 1 + random_.below(2);
     const int64_t pad = random_.below(2), room = extent + 2 * pad - (kernel - 1) * dilation - 1;
     if (room < 0) return map();
-    const Value w = b_.windows(v, {kernel}, {stride}, {dilation}, {pad}, {Expr(room / stride + 1)}, imm(DType::F32, 0));
+    const Value w = b_.windows(v, {kernel}, {stride}, {dilation}, {pad}, {Expr(room / stride + 1)},
+                               imm(DType::F32, 0));
     return random_.oneIn(2) ? b_.reduce(random_.oneIn(2) ? "max" : "sum", w, {b_.rank(w) - 1}) : w;
   }
   Value indices(int64_t extent, int64_t count, bool outside) {
     std::vector<int64_t> at;
-    for (int64_t i = 0; i < count; ++i) at.push_back(random_.below(static_cast<int>(extent)) + (outside && random_.oneIn(8) ? extent : 0));
+    for (int64_t i = 0; i < count; ++i)
+      at.push_back(random_.below(static_cast<int>(extent)) +
+                   (outside && random_.oneIn(8) ? extent : 0));
     if (random_.oneIn(2)) return b_.integers(at);
     return b_.input("i" + std::to_string(b_.graph.nodes.size()), {DType::I64, {Expr(count)}});
   }
@@ -251,7 +290,8 @@ class Grower {
     s[axis] = shapeOf(at)[0];
     std::vector<Expr> index;
     for (int a = 0; a < static_cast<int>(s.size()); ++a)
-      index.push_back(a == axis ? load(operandName(1), DType::I64, {var(coordinate(a))}) : var(coordinate(a)));
+      index.push_back(a == axis ? load(operandName(1), DType::I64, {var(coordinate(a))})
+                                : var(coordinate(a)));
     return b_.gather(v, {at}, exprs(s), index, imm(DType::F32, 0));
   }
   Value concat() {
@@ -290,7 +330,9 @@ double someReal(Random& r, bool special) {
 
 }  // namespace
 
-Graph randomGraph(uint64_t seed, const RandomGraphOptions& options) { return Grower(seed, options).run(); }
+Graph randomGraph(uint64_t seed, const RandomGraphOptions& options) {
+  return Grower(seed, options).run();
+}
 
 std::vector<Tensor> randomInputs(const Graph& g, uint64_t seed, bool special) {
   Random r(seed ^ 0x5851f42d4c957f2dull);
@@ -299,8 +341,11 @@ std::vector<Tensor> randomInputs(const Graph& g, uint64_t seed, bool special) {
     const TensorType& t = g.type(v);
     Tensor x = Tensor::zeros(t.dtype, t.extents());
     for (int64_t i = 0; i < x.elements(); ++i)
-      if (isFloat(t.dtype)) x.reals()[i] = someReal(r, special);
-      else x.integers()[i] = wrapTo(t.dtype, t.dtype == DType::Bool ? r.below(2) : r.below(8) - (r.oneIn(16) ? 1 : 0));
+      if (isFloat(t.dtype))
+        x.reals()[i] = someReal(r, special);
+      else
+        x.integers()[i] = wrapTo(
+            t.dtype, t.dtype == DType::Bool ? r.below(2) : r.below(8) - (r.oneIn(16) ? 1 : 0));
     out.push_back(std::move(x));
   }
   return out;

@@ -14,7 +14,9 @@ class Random {
   uint64_t next();
   int below(int n) { return static_cast<int>(next() % static_cast<uint64_t>(n)); }
   bool oneIn(int n) { return below(n) == 0; }
-  double uniform(double low, double high) { return low + (high - low) * static_cast<double>(next() >> 11) * 0x1p-53; }
+  double uniform(double low, double high) {
+    return low + (high - low) * static_cast<double>(next() >> 11) * 0x1p-53;
+  }
 
  private:
   uint64_t state_;
@@ -22,10 +24,10 @@ class Random {
 
 struct RandomGraphOptions {
   int nodes = 12;
-  int64_t mostElements = 2048;   ///< of any value
+  int64_t mostElements = 2048;  ///< of any value
   /// Also ops whose value jumps (floor, comparisons, sign): right only where the operands are exact, so not for compiled kernels.
   bool jumps = false;
-  bool updates = true;           ///< scatters, which not every target makes a kernel of
+  bool updates = true;  ///< scatters, which not every target makes a kernel of
 };
 /// A random legal graph of static shapes: maps, reductions, contractions, views, gathers, concatenations, updates, with several
 /// results. The same for a seed everywhere.

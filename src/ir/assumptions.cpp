@@ -7,9 +7,9 @@
 namespace tektite {
 namespace {
 
-constexpr int64_t kLargest = int64_t{1} << 56;   // facts with larger numbers are left out
-constexpr size_t kMostFacts = 3000;              // of an elimination: beyond it, nothing is proved
-constexpr int kMostSplits = 6;                   // cases of min, max and select, one in another
+constexpr int64_t kLargest = int64_t{1} << 56;  // facts with larger numbers are left out
+constexpr size_t kMostFacts = 3000;             // of an elimination: beyond it, nothing is proved
+constexpr int kMostSplits = 6;                  // cases of min, max and select, one in another
 
 int64_t floorDivide(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 
@@ -20,7 +20,8 @@ Expr splittable(const Expr& e) {
   Expr found;
   visit(e, [&](const Expr& x) {
     const Apply* a = x.as<Apply>();
-    if (!found && a && isInt(x) && (a->op == Op::Select || a->op == Op::Min || a->op == Op::Max)) found = x;
+    if (!found && a && isInt(x) && (a->op == Op::Select || a->op == Op::Min || a->op == Op::Max))
+      found = x;
   });
   return found;
 }
@@ -35,12 +36,17 @@ Expr replaceBy(const Expr& in, const Expr& what, const Expr& by) {
 
 Assumptions::Sum Assumptions::add(const Sum& a, const Sum& b, int64_t scale) {
   Sum out;
-  const auto clamp = [](__int128 v) { return static_cast<int64_t>(std::clamp<__int128>(v, -4 * __int128{kLargest}, 4 * __int128{kLargest})); };
+  const auto clamp = [](__int128 v) {
+    return static_cast<int64_t>(
+        std::clamp<__int128>(v, -4 * __int128{kLargest}, 4 * __int128{kLargest}));
+  };
   out.constant = clamp(__int128{a.constant} + __int128{b.constant} * scale);
   size_t i = 0, j = 0;
   while (i < a.terms.size() || j < b.terms.size()) {
-    const bool left = j == b.terms.size() || (i < a.terms.size() && a.terms[i].first <= b.terms[j].first);
-    const bool right = i == a.terms.size() || (j < b.terms.size() && b.terms[j].first <= a.terms[i].first);
+    const bool left =
+        j == b.terms.size() || (i < a.terms.size() && a.terms[i].first <= b.terms[j].first);
+    const bool right =
+        i == a.terms.size() || (j < b.terms.size() && b.terms[j].first <= a.terms[i].first);
     const int term = left ? a.terms[i].first : b.terms[j].first;
     __int128 c = left ? a.terms[i].second : 0;
     if (right) c += __int128{b.terms[j].second} * scale;
@@ -111,8 +117,11 @@ void Assumptions::define(const Expr& e, int term) {
   if (const Cast* c = e.as<Cast>()) {
     const DType from = c->arg.type();
     const int width = bits(from);
-    if (from == DType::Bool) between(0, 1);
-    else if (isInteger(from) && width < 64) between(isSigned(from) ? -(int64_t{1} << (width - 1)) : 0, (int64_t{1} << (isSigned(from) ? width - 1 : width)) - 1);
+    if (from == DType::Bool)
+      between(0, 1);
+    else if (isInteger(from) && width < 64)
+      between(isSigned(from) ? -(int64_t{1} << (width - 1)) : 0,
+              (int64_t{1} << (isSigned(from) ? width - 1 : width)) - 1);
   } else if (const Apply* a = e.as<Apply>()) {
     if (a->op == Op::FloorDiv) {
       const auto c = asInteger(a->args[1]);
@@ -163,7 +172,9 @@ void Assumptions::assume(const Expr& condition, bool holds) {
   }
   if (!isInt(a->args[0]) || info(a->op).rule != TypeRule::Cmp) return;
   const Sum x = sumOf(a->args[0]), y = sumOf(a->args[1]);
-  const auto less = [&](const Sum& l, const Sum& r, int64_t by) { facts_.push_back(add(add(r, l, -1), {{}, -by}, 1)); };
+  const auto less = [&](const Sum& l, const Sum& r, int64_t by) {
+    facts_.push_back(add(add(r, l, -1), {{}, -by}, 1));
+  };
   if (a->op == Op::Lt) holds ? less(x, y, 1) : less(y, x, 0);
   if (a->op == Op::Le) holds ? less(x, y, 0) : less(y, x, 1);
   if (a->op == Op::Eq && holds) {
@@ -183,7 +194,8 @@ bool Assumptions::prove(const Expr& condition, bool holds, int depth) {
   if (!a || condition.type() != DType::Bool) return false;
   if (a->op == Op::Not) return prove(a->args[0], !holds, depth);
   if (a->op == Op::And || a->op == Op::Or) {
-    if ((a->op == Op::And) == holds) return prove(a->args[0], holds, depth) && prove(a->args[1], holds, depth);
+    if ((a->op == Op::And) == holds)
+      return prove(a->args[0], holds, depth) && prove(a->args[1], holds, depth);
     const size_t before = mark();
     assume(a->args[0], !holds);  // either side suffices
     const bool proved = prove(a->args[1], holds, depth) || contradictory();
@@ -196,13 +208,18 @@ bool Assumptions::prove(const Expr& condition, bool holds, int depth) {
 
 bool Assumptions::provesCompare(Op op, const Expr& x, const Expr& y, bool holds, int depth) {
   const Sum difference = add(sumOf(y), sumOf(x), -1);  // y - x
-  const auto least = [&](const Sum& s, int64_t low) { return provesNonNegative(add(s, {{}, -low}, 1)); };
+  const auto least = [&](const Sum& s, int64_t low) {
+    return provesNonNegative(add(s, {{}, -low}, 1));
+  };
   const Sum negative = add({}, difference, -1);
   bool proved = false;
   switch (op) {
     case Op::Lt: proved = holds ? least(difference, 1) : least(negative, 0); break;
     case Op::Le: proved = holds ? least(difference, 0) : least(negative, 1); break;
-    case Op::Eq: proved = holds ? least(difference, 0) && least(negative, 0) : least(difference, 1) || least(negative, 1); break;
+    case Op::Eq:
+      proved = holds ? least(difference, 0) && least(negative, 0)
+                     : least(difference, 1) || least(negative, 1);
+      break;
     default: break;
   }
   if (proved || depth >= kMostSplits) return proved;
@@ -210,7 +227,9 @@ bool Assumptions::provesCompare(Op op, const Expr& x, const Expr& y, bool holds,
   if (!inside) return false;
   const Apply& a = *inside.as<Apply>();
   const bool choice = a.op == Op::Select;
-  const Expr condition = choice ? a.args[0] : a.op == Op::Min ? le(a.args[0], a.args[1]) : le(a.args[1], a.args[0]);
+  const Expr condition = choice            ? a.args[0]
+                         : a.op == Op::Min ? le(a.args[0], a.args[1])
+                                           : le(a.args[1], a.args[0]);
   for (bool first : {true, false}) {
     const size_t before = mark();
     assume(condition, first);
@@ -225,8 +244,10 @@ bool Assumptions::provesCompare(Op op, const Expr& x, const Expr& y, bool holds,
 
 void Assumptions::insert(System& system, Sum s, bool& contradiction) {
   if (!tighten(s)) return;
-  if (s.terms.empty()) contradiction |= s.constant < 0;
-  else if (auto [it, fresh] = system.try_emplace(s.terms, s.constant); !fresh) it->second = std::min(it->second, s.constant);
+  if (s.terms.empty())
+    contradiction |= s.constant < 0;
+  else if (auto [it, fresh] = system.try_emplace(s.terms, s.constant); !fresh)
+    it->second = std::min(it->second, s.constant);
 }
 
 /// Do the facts and `negated` >= 0 contradict each other?
@@ -251,7 +272,8 @@ bool Assumptions::collect(const Sum& negated, System& system) {
       if (!known[term]) known[term] = 1, todo.push_back(term);
   };
   const auto touches = [&](const Sum& s) {
-    return negated.terms.empty() || s.terms.empty() || std::any_of(s.terms.begin(), s.terms.end(), [&](auto t) { return known[t.first]; });
+    return negated.terms.empty() || s.terms.empty() ||
+           std::any_of(s.terms.begin(), s.terms.end(), [&](auto t) { return known[t.first]; });
   };
   Ranges ranges;
   for (const auto& [at, variable, interval] : ranges_) ranges[variable] = interval;
@@ -291,10 +313,13 @@ void Assumptions::eliminate(System& system, bool& contradiction) const {
       (c > 0 ? u.above : u.below)++;
       if (std::abs(c) != 1) (c > 0 ? u.exactAbove : u.exactBelow) = false;
     }
-  const int out = std::min_element(uses.begin(), uses.end(), [](const auto& a, const auto& b) { return a.second.rank() < b.second.rank(); })->first;
+  const int out = std::min_element(uses.begin(), uses.end(), [](const auto& a, const auto& b) {
+                    return a.second.rank() < b.second.rank();
+                  })->first;
   std::vector<std::pair<Sum, int64_t>> above, below;
   for (auto it = system.begin(); it != system.end();) {
-    const auto use = std::find_if(it->first.begin(), it->first.end(), [&](auto t) { return t.first == out; });
+    const auto use =
+        std::find_if(it->first.begin(), it->first.end(), [&](auto t) { return t.first == out; });
     if (use == it->first.end()) {
       ++it;
       continue;

@@ -39,7 +39,8 @@ class Assumptions {
   Sum termOf(const Expr& e);
   void define(const Expr& e, int term);
   bool provesNonNegative(const Sum& goal) { return refutes(add({{}, -1}, goal, -1)); }
-  using System = std::map<std::vector<std::pair<int, int64_t>>, int64_t>;  // the terms of a fact -> its tightest constant
+  using System = std::map<std::vector<std::pair<int, int64_t>>,
+                          int64_t>;  // the terms of a fact -> its tightest constant
   bool refutes(const Sum& negated);
   bool collect(const Sum& negated, System& system);
   void eliminate(System& system, bool& contradiction) const;
@@ -51,7 +52,7 @@ class Assumptions {
   std::vector<std::tuple<size_t, std::string, Interval>> ranges_;  // mark, variable, its range
   std::unordered_map<Hash, int> terms_;
   std::vector<std::vector<Sum>> definitions_;  // facts of each term, always true
-  std::vector<Expr> opaque_;                   // what each term is, where nothing linear is known of it; else null
+  std::vector<Expr> opaque_;  // what each term is, where nothing linear is known of it; else null
 };
 
 }  // namespace tektite

@@ -12,7 +12,8 @@ namespace tektite {
 namespace {
 
 int normalAxis(int axis, int rank, std::string_view what) {
-  if (axis < -rank || axis >= rank) userError("{}: axis {} of a value of rank {}", what, axis, rank);
+  if (axis < -rank || axis >= rank)
+    userError("{}: axis {} of a value of rank {}", what, axis, rank);
   return axis < 0 ? axis + rank : axis;
 }
 
@@ -30,10 +31,11 @@ Contract labelsOf(std::string_view spec) {
   for (char ch : spec)
     if (ch != ' ') text += ch;
   const size_t arrow = text.find("->");
-  if (arrow == std::string::npos) userError("contract: found '{}', expected labels like 'ij,jk->ik'", spec);
+  if (arrow == std::string::npos)
+    userError("contract: found '{}', expected labels like 'ij,jk->ik'", spec);
   c.output = text.substr(arrow + 2);
   text.resize(arrow);
-  for (size_t from = 0;; ) {
+  for (size_t from = 0;;) {
     const size_t comma = text.find(',', from);
     c.inputs.push_back(text.substr(from, comma - from));
     if (comma == std::string::npos) break;
@@ -66,7 +68,9 @@ std::vector<Expr> broadcastShapes(const std::vector<Expr>& a, const std::vector<
     Expr& to = out[i + shift];
     if (isConstant(other[i], 1) || sameDim(to, other[i])) continue;
     if (!isConstant(to, 1))
-      userError("axis {}: {} and {} do not broadcast", i + shift, toText(TensorType{DType::F32, a}).substr(3), toText(TensorType{DType::F32, b}).substr(3));
+      userError("axis {}: {} and {} do not broadcast", i + shift,
+                toText(TensorType{DType::F32, a}).substr(3),
+                toText(TensorType{DType::F32, b}).substr(3));
     to = other[i];
   }
   return out;
@@ -95,7 +99,9 @@ Value Builder::input(std::string name, TensorType type) {
 
 Value Builder::constant(TensorType type, std::shared_ptr<const ConstData> data, std::string name) {
   const size_t expected = static_cast<size_t>(type.elements() * bytes(type.dtype));
-  if (data->bytes != expected) userError("constant '{}': {} bytes for {}, expected {}", name, data->bytes, toText(type), expected);
+  if (data->bytes != expected)
+    userError("constant '{}': {} bytes for {}, expected {}", name, data->bytes, toText(type),
+              expected);
   const Value v = append(Const{std::move(data), {}}, {}, std::move(type));
   graph.nodes[v.node].name = std::move(name);
   return v;
@@ -119,20 +125,26 @@ Value Builder::lift(Value v, int rank) {
   return reshape(v, std::move(shape));
 }
 
-Value Builder::map(std::string_view text, const std::vector<Value>& operands, std::optional<DType> result) {
+Value Builder::map(std::string_view text, const std::vector<Value>& operands,
+                   std::optional<DType> result) {
   Lexer in(text, "scalar text");
   std::unordered_map<std::string, Expr> names;
-  const Names scope{[&](std::string_view n) -> std::optional<DType> {
-                      if (n.size() == 1 && n[0] >= 'a' && n[0] < 'a' + static_cast<int>(operands.size())) {
-                        const DType t = dtype(operands[n[0] - 'a']);
-                        names.emplace(n, var(operandName(n[0] - 'a'), t));
-                        return t;
-                      }
-                      if (n.size() > 1 && n[0] == 'd' && n.find_first_not_of("0123456789", 1) == n.npos) return DType::I64;
-                      return std::nullopt;
-                    },
-                    [](std::string_view) { return std::nullopt; }};
-  Expr body = parseExprOfAnyType(in, scope, result ? *result : operands.empty() ? DType::F32 : dtype(operands[0]));
+  const Names scope{
+      [&](std::string_view n) -> std::optional<DType> {
+        if (n.size() == 1 && n[0] >= 'a' && n[0] < 'a' + static_cast<int>(operands.size())) {
+          const DType t = dtype(operands[n[0] - 'a']);
+          names.emplace(n, var(operandName(n[0] - 'a'), t));
+          return t;
+        }
+        if (n.size() > 1 && n[0] == 'd' && n.find_first_not_of("0123456789", 1) == n.npos)
+          return DType::I64;
+        return std::nullopt;
+      },
+      [](std::string_view) { return std::nullopt; }};
+  Expr body = parseExprOfAnyType(in, scope,
+                                 result             ? *result
+                                 : operands.empty() ? DType::F32
+                                                    : dtype(operands[0]));
   if (in.peek().kind != Token::End) in.fail("the end");
   body = substitute(body, names);
   return map(result ? cast(*result, body) : body, operands);
@@ -149,7 +161,8 @@ Value Builder::map(Expr body, const std::vector<Value>& operands, std::vector<Ex
   for (Value v : operands) {
     const std::vector<Expr> both = broadcastShapes(shape, type(v).shape);
     if (both.size() != shape.size() || !sameShape(both, shape))
-      userError("{} does not broadcast to {}", toText(type(v)), toText(TensorType{body.type(), shape}));
+      userError("{} does not broadcast to {}", toText(type(v)),
+                toText(TensorType{body.type(), shape}));
     lifted.push_back(lift(v, static_cast<int>(shape.size())));
   }
   const DType t = body.type();
@@ -166,7 +179,8 @@ Value Builder::reduce(std::string_view combine, Value v, std::vector<int> axes) 
   return reduce(builtinCombine(combine, dtype(v)), {v}, std::move(axes))[0];
 }
 
-std::vector<Value> Builder::reduce(Combine combine, const std::vector<Value>& values, std::vector<int> axes) {
+std::vector<Value> Builder::reduce(Combine combine, const std::vector<Value>& values,
+                                   std::vector<int> axes) {
   axes = normalAxes(std::move(axes), rank(values[0]), "reduce");
   Node n{Reduce{std::move(combine), axes}, values, {}, "", origin};
   for (Value v : values) {
@@ -186,16 +200,19 @@ Value Builder::contract(std::string_view spec, Value a, Value b, std::optional<D
   std::map<char, Expr> extents;
   for (int i = 0; i < 2; i++) {
     const TensorType& t = type(operands[i]);
-    if (static_cast<int>(c.inputs[i].size()) != t.rank()) userError("contract: labels '{}' for {}", c.inputs[i], toText(t));
+    if (static_cast<int>(c.inputs[i].size()) != t.rank())
+      userError("contract: labels '{}' for {}", c.inputs[i], toText(t));
     for (int k = 0; k < t.rank(); k++) {
       const auto [it, fresh] = extents.emplace(c.inputs[i][k], t.shape[k]);
       if (!fresh && !sameDim(it->second, t.shape[k]))
-        userError("contract: axis '{}' is {} in {}, expected {}", c.inputs[i][k], toText(t.shape[k]), toText(t), toText(it->second));
+        userError("contract: axis '{}' is {} in {}, expected {}", c.inputs[i][k],
+                  toText(t.shape[k]), toText(t), toText(it->second));
     }
   }
   TensorType out{accumulator ? *accumulator : accumulatorOf(dtype(a), dtype(b)), {}};
   for (char label : c.output) {
-    if (!extents.count(label)) userError("contract: axis '{}' of the result is in no operand", label);
+    if (!extents.count(label))
+      userError("contract: axis '{}' of the result is in no operand", label);
     out.shape.push_back(extents[label]);
   }
   return append(std::move(c), operands, std::move(out));
@@ -204,16 +221,20 @@ Value Builder::contract(std::string_view spec, Value a, Value b, std::optional<D
 Value Builder::makeView(Value v, std::vector<Value> indices, std::vector<Expr> shape, View view) {
   const TensorType& from = type(v);
   for (Expr& e : shape) e = normalDim(e);
-  if (static_cast<int>(view.index.size()) != from.rank()) userError("view: {} indices for {}", view.index.size(), toText(from));
+  if (static_cast<int>(view.index.size()) != from.rank())
+    userError("view: {} indices for {}", view.index.size(), toText(from));
   if (view.guard && isConstant(view.guard, 1)) view.guard = {};
   if (!indices.empty() || view.guard) {
     if (!view.fill) view.fill = imm(from.dtype, 0);
   } else {
     const Ranges dims = graph.ranges();
     bool inside = true;
-    for (int i = 0; inside && i < from.rank(); i++) inside = inRange(view.index[i], from.shape[i], shape, dims);
-    if (inside) view.fill = {};
-    else if (!view.fill) view.fill = imm(from.dtype, 0);  // not provable: checked when it runs
+    for (int i = 0; inside && i < from.rank(); i++)
+      inside = inRange(view.index[i], from.shape[i], shape, dims);
+    if (inside)
+      view.fill = {};
+    else if (!view.fill)
+      view.fill = imm(from.dtype, 0);  // not provable: checked when it runs
   }
   if (indices.empty() && isIdentity(view, from.shape, shape)) return v;
   TensorType t{from.dtype, std::move(shape)};
@@ -223,13 +244,17 @@ Value Builder::makeView(Value v, std::vector<Value> indices, std::vector<Expr> s
   return append(Gather{std::move(view)}, std::move(operands), std::move(t));
 }
 
-Value Builder::view(Value v, std::vector<Expr> shape, std::vector<Expr> index, Expr fill, Expr guard) {
-  return makeView(v, {}, std::move(shape), View{std::move(index), std::move(guard), std::move(fill)});
+Value Builder::view(Value v, std::vector<Expr> shape, std::vector<Expr> index, Expr fill,
+                    Expr guard) {
+  return makeView(v, {}, std::move(shape),
+                  View{std::move(index), std::move(guard), std::move(fill)});
 }
 
-Value Builder::gather(Value data, const std::vector<Value>& indices, std::vector<Expr> shape, std::vector<Expr> index, Expr fill) {
+Value Builder::gather(Value data, const std::vector<Value>& indices, std::vector<Expr> shape,
+                      std::vector<Expr> index, Expr fill) {
   for (Value v : indices)
-    if (dtype(v) != DType::I64 && dtype(v) != DType::I32) userError("gather: indices of {}, expected i64 or i32", name(dtype(v)));
+    if (dtype(v) != DType::I64 && dtype(v) != DType::I32)
+      userError("gather: indices of {}, expected i64 or i32", name(dtype(v)));
   return makeView(data, indices, std::move(shape), View{std::move(index), {}, std::move(fill)});
 }
 
@@ -241,8 +266,10 @@ Value Builder::concat(const std::vector<Value>& parts, int axis) {
   for (Value v : parts) {
     const TensorType& part = type(v);
     bool fits = part.rank() == t.rank() && part.dtype == t.dtype;
-    for (int i = 0; fits && i < t.rank(); i++) fits = i == axis || sameDim(part.shape[i], t.shape[i]);
-    if (!fits) userError("concat on axis {}: found {}, expected to fit {}", axis, toText(part), toText(t));
+    for (int i = 0; fits && i < t.rank(); i++)
+      fits = i == axis || sameDim(part.shape[i], t.shape[i]);
+    if (!fits)
+      userError("concat on axis {}: found {}, expected to fit {}", axis, toText(part), toText(t));
     sum = sum + part.shape[axis];
   }
   if (parts.size() == 1) return parts[0];
@@ -250,8 +277,10 @@ Value Builder::concat(const std::vector<Value>& parts, int axis) {
   return append(Concat{axis}, parts, std::move(t));
 }
 
-Value Builder::update(Value base, const std::vector<Value>& indices, Value values, std::vector<Expr> index, std::string combine) {
-  if (dtype(base) != dtype(values)) userError("update of {} by {}", toText(type(base)), toText(type(values)));
+Value Builder::update(Value base, const std::vector<Value>& indices, Value values,
+                      std::vector<Expr> index, std::string combine) {
+  if (dtype(base) != dtype(values))
+    userError("update of {} by {}", toText(type(base)), toText(type(values)));
   std::vector<Value> operands{base};
   operands.insert(operands.end(), indices.begin(), indices.end());
   operands.push_back(values);

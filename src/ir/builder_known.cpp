@@ -24,7 +24,9 @@ struct Rational {  // num / den, den > 0
 std::optional<Rational> fraction(const Expr& e) {
   if (const Imm* i = e.as<Imm>()) {
     for (int64_t den = 1; den <= 1 << 20; den *= 2)
-      if (const double n = i->real * static_cast<double>(den); std::fabs(n) < 0x1p40 && n == std::floor(n)) return Rational{Expr(static_cast<int64_t>(n)), den};
+      if (const double n = i->real * static_cast<double>(den);
+          std::fabs(n) < 0x1p40 && n == std::floor(n))
+        return Rational{Expr(static_cast<int64_t>(n)), den};
     return std::nullopt;
   }
   if (const Cast* c = e.as<Cast>(); c && c->arg.type() == DType::I64) return Rational{c->arg, 1};
@@ -33,8 +35,10 @@ std::optional<Rational> fraction(const Expr& e) {
   const auto x = fraction(a->args[0]), y = fraction(a->args[1]);
   if (!x || !y) return std::nullopt;
   switch (a->op) {
-    case Op::Add: return Rational{normalDim(x->num * Expr(y->den) + y->num * Expr(x->den)), x->den * y->den};
-    case Op::Sub: return Rational{normalDim(x->num * Expr(y->den) - y->num * Expr(x->den)), x->den * y->den};
+    case Op::Add:
+      return Rational{normalDim(x->num * Expr(y->den) + y->num * Expr(x->den)), x->den * y->den};
+    case Op::Sub:
+      return Rational{normalDim(x->num * Expr(y->den) - y->num * Expr(x->den)), x->den * y->den};
     case Op::Mul: return Rational{normalDim(x->num * y->num), x->den * y->den};
     case Op::Div: {
       const auto by = asInteger(y->num);
@@ -53,8 +57,10 @@ Expr toInteger(const Expr& e, const Ranges& dims) {
   const auto f = fraction(rounds ? a->args[0] : e);
   if (!f) return {};
   if (f->den == 1) return f->num;
-  if (rounds && a->op == Op::Ceil) return normalDim(-1 * floorDiv(normalDim(-1 * f->num), Expr(f->den)));
-  if ((rounds && a->op == Op::Floor) || nonNegative(f->num, dims)) return rounds && a->op == Op::Round ? Expr() : normalDim(floorDiv(f->num, Expr(f->den)));
+  if (rounds && a->op == Op::Ceil)
+    return normalDim(-1 * floorDiv(normalDim(-1 * f->num), Expr(f->den)));
+  if ((rounds && a->op == Op::Floor) || nonNegative(f->num, dims))
+    return rounds && a->op == Op::Round ? Expr() : normalDim(floorDiv(f->num, Expr(f->den)));
   return {};
 }
 
@@ -63,7 +69,8 @@ Expr compared(Op op, const Expr& a, const Expr& b, const Ranges& dims) {
   const Expr less = normalDim(b - a);  // > 0 where a < b
   if (op == Op::Eq) {
     if (isConstant(less, 0)) return boolean(true);
-    if (nonNegative(less - 1, dims) || nonNegative(normalDim(a - b) - 1, dims)) return boolean(false);
+    if (nonNegative(less - 1, dims) || nonNegative(normalDim(a - b) - 1, dims))
+      return boolean(false);
     return eq(a, b);
   }
   const int64_t strict = op == Op::Lt;
@@ -75,19 +82,26 @@ Expr compared(Op op, const Expr& a, const Expr& b, const Ranges& dims) {
 /// Evaluates bodies over known elements. Null: not known.
 class Evaluator {
  public:
-  Evaluator(const std::unordered_map<std::string, Expr>& env, const Ranges& dims) : env_(env), dims_(dims) {}
+  Evaluator(const std::unordered_map<std::string, Expr>& env, const Ranges& dims)
+      : env_(env), dims_(dims) {}
   std::function<Expr(const Load&, const std::vector<Expr>& index)> load;
 
   Expr of(const Expr& e) {
     if (const auto it = done_.find(e.hash()); it != done_.end()) return it->second;
-    Expr out = std::visit(overloaded{[&](const Imm& i) { return isFloat(e.type()) ? imm(DType::F64, i.real) : e.type() == DType::Bool ? e : Expr(i.integer); },
-                                     [&](const Var& v) {
-                                       const auto it = env_.find(v.name);
-                                       return it == env_.end() ? e : it->second;
-                                     },
-                                     [&](const Load& l) { return loaded(l); }, [&](const Cast& c) { return converted(e.type(), of(c.arg), c.arg.type()); },
-                                     [&](const Apply& a) { return applied(a, e); }},
-                          e->kind);
+    Expr out = std::visit(
+        overloaded{[&](const Imm& i) {
+                     return isFloat(e.type())         ? imm(DType::F64, i.real)
+                            : e.type() == DType::Bool ? e
+                                                      : Expr(i.integer);
+                   },
+                   [&](const Var& v) {
+                     const auto it = env_.find(v.name);
+                     return it == env_.end() ? e : it->second;
+                   },
+                   [&](const Load& l) { return loaded(l); },
+                   [&](const Cast& c) { return converted(e.type(), of(c.arg), c.arg.type()); },
+                   [&](const Apply& a) { return applied(a, e); }},
+        e->kind);
     done_[e.hash()] = out;
     return out;
   }
@@ -103,12 +117,15 @@ class Evaluator {
   Expr converted(DType to, const Expr& e, DType from) {
     if (!e) return e;
     if (isFloat(to)) {
-      if (const Imm* i = e.as<Imm>()) return imm(DType::F64, roundTo(to, isFloat(from) ? i->real : static_cast<double>(i->integer)));
+      if (const Imm* i = e.as<Imm>())
+        return imm(DType::F64,
+                   roundTo(to, isFloat(from) ? i->real : static_cast<double>(i->integer)));
       return cast(DType::F64, e);
     }
     if (to == DType::Bool) {
       if (e.type() == DType::Bool) return e;
-      if (const Imm* i = e.as<Imm>()) return boolean(isFloat(from) ? i->real != 0 : i->integer != 0);
+      if (const Imm* i = e.as<Imm>())
+        return boolean(isFloat(from) ? i->real != 0 : i->integer != 0);
       return isFloat(from) ? Expr() : logicalNot(compared(Op::Eq, e, 0, dims_));
     }
     if (isFloat(from)) return toInteger(e, dims_);
@@ -151,19 +168,28 @@ class Evaluator {
   }
   Expr integer(Op op, const std::vector<Expr>& x) {
     switch (op) {
-      case Op::Lt: case Op::Le: case Op::Eq: return compared(op, x[0], x[1], dims_);
-      case Op::Max: case Op::Min: {
-        const bool first = nonNegative(normalDim(x[0] - x[1]), dims_), second = nonNegative(normalDim(x[1] - x[0]), dims_);
+      case Op::Lt:
+      case Op::Le:
+      case Op::Eq: return compared(op, x[0], x[1], dims_);
+      case Op::Max:
+      case Op::Min: {
+        const bool first = nonNegative(normalDim(x[0] - x[1]), dims_),
+                   second = nonNegative(normalDim(x[1] - x[0]), dims_);
         if (first || second) return x[(op == Op::Max) == first ? 0 : 1];
         return apply(op, x);
       }
-      case Op::TruncDiv: case Op::TruncMod:
+      case Op::TruncDiv:
+      case Op::TruncMod:
         if (!nonNegative(x[0], dims_) || !nonNegative(x[1], dims_)) return {};
         return normalDim(apply(op == Op::TruncDiv ? Op::FloorDiv : Op::Mod, x));
       case Op::Abs: return nonNegative(x[0], dims_) ? x[0] : Expr();
       case Op::Sign: return nonNegative(x[0] - 1, dims_) ? Expr(1) : Expr();
       case Op::Neg: return normalDim(-1 * x[0]);
-      case Op::Add: case Op::Sub: case Op::Mul: case Op::FloorDiv: case Op::Mod: return normalDim(apply(op, x));
+      case Op::Add:
+      case Op::Sub:
+      case Op::Mul:
+      case Op::FloorDiv:
+      case Op::Mod: return normalDim(apply(op, x));
       default: return {};
     }
   }
@@ -185,7 +211,10 @@ int64_t flatten(const std::vector<int64_t>& at, const std::vector<int64_t>& exte
 }
 
 Expr literal(const Const& c, DType t, int64_t at) {
-  if (c.splat) return isFloat(t) ? imm(DType::F64, c.splat.as<Imm>()->real) : t == DType::Bool ? c.splat : Expr(c.splat.as<Imm>()->integer);
+  if (c.splat)
+    return isFloat(t)         ? imm(DType::F64, c.splat.as<Imm>()->real)
+           : t == DType::Bool ? c.splat
+                              : Expr(c.splat.as<Imm>()->integer);
   if (isFloat(t)) return imm(DType::F64, loadFloat(t, c.data->data, at));
   const int64_t value = loadInteger(t, c.data->data, at);
   return t == DType::Bool ? boolean(value != 0) : Expr(value);
@@ -193,7 +222,8 @@ Expr literal(const Const& c, DType t, int64_t at) {
 
 class Learner {
  public:
-  Learner(const Graph& g, const std::map<Value, Elements>& known) : g_(g), known_(known), dims_(g.ranges()) {}
+  Learner(const Graph& g, const std::map<Value, Elements>& known)
+      : g_(g), known_(known), dims_(g.ranges()) {}
 
   Elements of(const Node& n) {
     const TensorType& t = n.results[0];
@@ -202,13 +232,17 @@ class Learner {
       if (!known_.count(v)) return {};
     extents_ = t.extents();
     const Elements none;
-    return std::visit(overloaded{[&](const Input&) { return none; }, [&](const Const& c) { return constant(c, t); },
-                                 [&](const Map& m) { return map(n, m); }, [&](const Reduce& r) { return reduce(n, r); },
-                                 [&](const Contract&) { return none; }, [&](const View& v) { return view(n, v); },
-                                 [&](const Gather& v) { return view(n, v); }, [&](const Concat& c) { return concat(n, c); },
-                                 [&](const Update&) { return none; }, [&](const Branch&) { return none; }, [&](const Loop&) { return none; },
-                                 [&](const Scan&) { return none; }, [&](const Call&) { return none; }, [&](const Group&) { return none; }},
-                      n.kind);
+    return std::visit(
+        overloaded{
+            [&](const Input&) { return none; }, [&](const Const& c) { return constant(c, t); },
+            [&](const Map& m) { return map(n, m); }, [&](const Reduce& r) { return reduce(n, r); },
+            [&](const Contract&) { return none; }, [&](const View& v) { return view(n, v); },
+            [&](const Gather& v) { return view(n, v); },
+            [&](const Concat& c) { return concat(n, c); }, [&](const Update&) { return none; },
+            [&](const Branch&) { return none; }, [&](const Loop&) { return none; },
+            [&](const Scan&) { return none; }, [&](const Call&) { return none; },
+            [&](const Group&) { return none; }},
+        n.kind);
   }
 
  private:
@@ -229,7 +263,9 @@ class Learner {
   }
   Elements constant(const Const& c, const TensorType& t) const {
     if (c.data && !c.data->data) return {};
-    return each(extents_, [&](const std::vector<int64_t>& at) { return literal(c, t.dtype, flatten(at, extents_)); });
+    return each(extents_, [&](const std::vector<int64_t>& at) {
+      return literal(c, t.dtype, flatten(at, extents_));
+    });
   }
   std::unordered_map<std::string, Expr> coordinates(const std::vector<int64_t>& at) const {
     std::unordered_map<std::string, Expr> env;
@@ -245,7 +281,8 @@ class Learner {
   Elements map(const Node& n, const Map& m) const {
     return each(extents_, [&](const std::vector<int64_t>& at) {
       auto env = coordinates(at);
-      for (size_t i = 0; i < n.operands.size(); i++) env[operandName(static_cast<int>(i))] = broadcastElement(n.operands[i], at);
+      for (size_t i = 0; i < n.operands.size(); i++)
+        env[operandName(static_cast<int>(i))] = broadcastElement(n.operands[i], at);
       return Evaluator(env, dims_).of(m.body);
     });
   }
@@ -291,13 +328,15 @@ class Learner {
     if (n.operands.size() != 1 || !isInteger(n.results[0].dtype)) return {};
     const std::vector<int64_t> from = g_.type(n.operands[0]).extents();
     Elements out;
-    for (int64_t i = 0; i < n.results[0].elements(); i++) out.push_back(Evaluator({}, dims_).of(r.combine.identity[0]));
+    for (int64_t i = 0; i < n.results[0].elements(); i++)
+      out.push_back(Evaluator({}, dims_).of(r.combine.identity[0]));
     const Elements& in = known_.at(n.operands[0]);
     const Elements all = each(from, [&](std::vector<int64_t> at) {
       const Expr& element = in[flatten(at, from)];
       for (int axis : r.axes) at[axis] = 0;
       Expr& state = out[flatten(at, extents_)];
-      const std::unordered_map<std::string, Expr> env{{r.combine.left[0], state}, {r.combine.right[0], element}};
+      const std::unordered_map<std::string, Expr> env{{r.combine.left[0], state},
+                                                      {r.combine.right[0], element}};
       return state = Evaluator(env, dims_).of(r.combine.result[0]);
     });
     return all.size() == in.size() ? out : Elements{};
@@ -314,7 +353,9 @@ class Learner {
 void Builder::learn(Value v) {
   const Node& n = graph.node(v);
   Elements elements = Learner(graph, known_).of(n);
-  if (!elements.empty() || (n.results[0].isStatic() && n.results[0].elements() == 0 && !n.as<Input>())) known_[v] = std::move(elements);
+  if (!elements.empty() ||
+      (n.results[0].isStatic() && n.results[0].elements() == 0 && !n.as<Input>()))
+    known_[v] = std::move(elements);
 }
 
 std::optional<std::vector<Expr>> Builder::known(Value v) const {
@@ -336,20 +377,25 @@ std::optional<std::vector<double>> Builder::knownNumbers(Value v) const {
 }
 
 Value Builder::fromKnown(const std::vector<Expr>& values, bool scalar, DType type) {
-  const bool numbers = std::all_of(values.begin(), values.end(), [](const Expr& e) { return e.as<Imm>(); });
+  const bool numbers =
+      std::all_of(values.begin(), values.end(), [](const Expr& e) { return e.as<Imm>(); });
   if (scalar) TEKTITE_CHECK(values.size() == 1, "{} values for a scalar", values.size());
   std::vector<Expr> shape;
   if (!scalar) shape.emplace_back(static_cast<int64_t>(values.size()));
   if (!numbers) {
     Expr body = cast(type, values.back());
-    for (size_t i = values.size() - 1; i-- > 0;) body = select(eq(var("d0"), Expr(static_cast<int64_t>(i))), cast(type, values[i]), body);
+    for (size_t i = values.size() - 1; i-- > 0;)
+      body = select(eq(var("d0"), Expr(static_cast<int64_t>(i))), cast(type, values[i]), body);
     return map(body, {}, shape);
   }
-  const auto bytes = std::make_shared<std::vector<char>>(values.size() * static_cast<size_t>(tektite::bytes(type)) + 1);
+  const auto bytes = std::make_shared<std::vector<char>>(
+      values.size() * static_cast<size_t>(tektite::bytes(type)) + 1);
   for (size_t i = 0; i < values.size(); i++) {
     const Expr e = cast(type, values[i]);
-    if (isFloat(type)) storeFloat(type, bytes->data(), static_cast<int64_t>(i), e.as<Imm>()->real);
-    else storeInteger(type, bytes->data(), static_cast<int64_t>(i), e.as<Imm>()->integer);
+    if (isFloat(type))
+      storeFloat(type, bytes->data(), static_cast<int64_t>(i), e.as<Imm>()->real);
+    else
+      storeInteger(type, bytes->data(), static_cast<int64_t>(i), e.as<Imm>()->integer);
   }
   auto data = std::make_shared<ConstData>();
   data->data = bytes->data();

@@ -54,7 +54,8 @@ int CacheModel::find(uint64_t number) {
 
 void CacheModel::access(uint64_t address, int bytes, bool write) {
   Line& l = lines_[find(address / kLine)];
-  const uint64_t touched = (bytes == kLine ? ~uint64_t{0} : (uint64_t{1} << bytes) - 1) << address % kLine;
+  const uint64_t touched = (bytes == kLine ? ~uint64_t{0} : (uint64_t{1} << bytes) - 1)
+                           << address % kLine;
   if (write) {
     l.valid |= touched;
     l.dirty = true;

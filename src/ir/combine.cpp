@@ -9,10 +9,13 @@ namespace {
 
 /// The value below (or above) which no value of the type lies.
 Expr extreme(DType type, bool lowest) {
-  if (isFloat(type)) return imm(type, lowest ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity());
+  if (isFloat(type))
+    return imm(type, lowest ? -std::numeric_limits<double>::infinity()
+                            : std::numeric_limits<double>::infinity());
   const int width = bits(type);
   if (!isSigned(type)) return immInteger(type, lowest ? 0 : -1);
-  const int64_t low = width == 64 ? std::numeric_limits<int64_t>::min() : -(int64_t{1} << (width - 1));
+  const int64_t low =
+      width == 64 ? std::numeric_limits<int64_t>::min() : -(int64_t{1} << (width - 1));
   return immInteger(type, lowest ? low : -(low + 1));
 }
 
@@ -38,7 +41,8 @@ const Row* find(std::string_view name) {
 }  // namespace
 
 std::vector<Expr> Combine::join(const std::vector<Expr>& a, const std::vector<Expr>& b) const {
-  TEKTITE_CHECK(a.size() == arity() && b.size() == arity(), "{} joins states of {}, found {} and {}", name, arity(), a.size(), b.size());
+  TEKTITE_CHECK(a.size() == arity() && b.size() == arity(),
+                "{} joins states of {}, found {} and {}", name, arity(), a.size(), b.size());
   std::unordered_map<std::string, Expr> states;
   for (size_t i = 0; i < arity(); i++) {
     states[left[i]] = a[i];
@@ -52,7 +56,12 @@ std::vector<Expr> Combine::join(const std::vector<Expr>& a, const std::vector<Ex
 Combine builtinCombine(std::string_view name, DType type) {
   const Row* row = find(name);
   TEKTITE_CHECK(row, "no combine '{}'", name);
-  return {std::string(name), {"a"}, {"b"}, {type}, {apply(row->op, {var("a", type), var("b", type)})}, {row->identity(type)}};
+  return {std::string(name),
+          {"a"},
+          {"b"},
+          {type},
+          {apply(row->op, {var("a", type), var("b", type)})},
+          {row->identity(type)}};
 }
 
 bool isBuiltinCombine(std::string_view name) { return find(name) != nullptr; }

@@ -20,7 +20,8 @@ States states(Lexer& in, const States& others) {
   do {
     const Token t = in.peek();
     const std::string name = in.name("a state's name");
-    if (dtypeFromName(name) || name == "inf" || name == "nan") in.failAt(t, fmt::format("expected a state's name, found the reserved word '{}'", name));
+    if (dtypeFromName(name) || name == "inf" || name == "nan")
+      in.failAt(t, fmt::format("expected a state's name, found the reserved word '{}'", name));
     if (bound(name)) in.failAt(t, fmt::format("'{}' is bound twice", name));
     in.expect(":");
     const Token type = in.peek();
@@ -66,7 +67,8 @@ Combine parseCombine(Lexer& in) {
   }
   if (types != c.types) in.failAt(right, "the two states differ in their types");
   all.insert(all.end(), second.begin(), second.end());
-  const Names none{[](std::string_view) { return std::nullopt; }, [](std::string_view) { return std::nullopt; }};
+  const Names none{[](std::string_view) { return std::nullopt; },
+                   [](std::string_view) { return std::nullopt; }};
   Names names = none;
   names.variable = [&](std::string_view n) -> std::optional<DType> {
     for (const auto& [name, type] : all)
@@ -82,7 +84,8 @@ Combine parseCombine(Lexer& in) {
 std::string toText(const Combine& c) {
   const auto states = [&](const std::vector<std::string>& names) {
     std::string out;
-    for (size_t i = 0; i < names.size(); i++) out += fmt::format("{}{}: {}", i ? ", " : "", names[i], name(c.types[i]));
+    for (size_t i = 0; i < names.size(); i++)
+      out += fmt::format("{}{}: {}", i ? ", " : "", names[i], name(c.types[i]));
     return out;
   };
   const auto list = [](const std::vector<Expr>& exprs, std::string_view separator) {
@@ -90,8 +93,8 @@ std::string toText(const Combine& c) {
     for (const Expr& e : exprs) out += (out.empty() ? "" : std::string(separator)) + toText(e);
     return out;
   };
-  return fmt::format("combine {}({}; {}) =\n    {}\n    identity {}\n", c.name, states(c.left), states(c.right), list(c.result, ",\n    "),
-                     list(c.identity, ", "));
+  return fmt::format("combine {}({}; {}) =\n    {}\n    identity {}\n", c.name, states(c.left),
+                     states(c.right), list(c.result, ",\n    "), list(c.identity, ", "));
 }
 
 }  // namespace tektite

@@ -22,7 +22,10 @@ using Poly = std::map<Monomial, int64_t>;
 
 Poly constant(int64_t value) { return value ? Poly{{{}, value}} : Poly{}; }
 void addTo(Poly& p, const Monomial& m, int64_t coefficient) {
-  if (int64_t& c = p[m] = wrapTo(DType::I64, static_cast<int64_t>(static_cast<uint64_t>(p[m]) + static_cast<uint64_t>(coefficient))); !c)
+  if (int64_t& c = p[m] = wrapTo(
+          DType::I64,
+          static_cast<int64_t>(static_cast<uint64_t>(p[m]) + static_cast<uint64_t>(coefficient)));
+      !c)
     p.erase(m);
 }
 Poly sum(Poly a, const Poly& b, int64_t factor) {
@@ -53,7 +56,8 @@ Expr toExpr(const Poly& p) {
     if (!m.empty() && c > 0) term(m, c);
   for (const auto& [m, c] : p)
     if (!m.empty() && c < 0) term(m, c);
-  if (const auto it = p.find({}); it != p.end()) out = out ? out + Expr(it->second) : Expr(it->second);
+  if (const auto it = p.find({}); it != p.end())
+    out = out ? out + Expr(it->second) : Expr(it->second);
   return out ? out : Expr(0);
 }
 
@@ -68,8 +72,12 @@ std::pair<Poly, Poly> divide(const Poly& p, const Monomial& by, int64_t coeffici
   for (const auto& [m, c] : p) {
     Monomial left;
     const bool divides = std::includes(m.begin(), m.end(), by.begin(), by.end());
-    if (divides) std::set_difference(m.begin(), m.end(), by.begin(), by.end(), std::back_inserter(left));
-    const int64_t whole = !divides ? 0 : by.empty() ? floorOf(c, coefficient) : c % coefficient ? 0 : c / coefficient;
+    if (divides)
+      std::set_difference(m.begin(), m.end(), by.begin(), by.end(), std::back_inserter(left));
+    const int64_t whole = !divides          ? 0
+                          : by.empty()      ? floorOf(c, coefficient)
+                          : c % coefficient ? 0
+                                            : c / coefficient;
     if (whole) addTo(quotient, left, whole);
     if (c - whole * coefficient) addTo(rest, m, c - whole * coefficient);
   }
@@ -88,7 +96,8 @@ Poly applied(const Apply& a, const Expr& whole) {
     if (d.size() == 1 && d.begin()->second > 0) {
       auto [quotient, rest] = divide(p, d.begin()->first, d.begin()->second);
       const Expr r = toExpr(rest), by = toExpr(d);
-      if (a.op == Op::FloorDiv) return rest.empty() ? quotient : sum(quotient, atom(floorDiv(r, by)), 1);
+      if (a.op == Op::FloorDiv)
+        return rest.empty() ? quotient : sum(quotient, atom(floorDiv(r, by)), 1);
       return rest.empty() ? Poly{} : atom(floorMod(r, by));
     }
   }
@@ -99,10 +108,12 @@ Poly applied(const Apply& a, const Expr& whole) {
 }
 
 Poly polyOf(const Expr& e) {
-  return std::visit(overloaded{[&](const Imm& i) { return constant(i.integer); }, [&](const Var&) { return atom(e); },
-                               [&](const Load&) { return atom(e); }, [&](const Cast&) { return atom(e); },
-                               [&](const Apply& a) { return applied(a, e); }},
-                    e->kind);
+  return std::visit(
+      overloaded{[&](const Imm& i) { return constant(i.integer); },
+                 [&](const Var&) { return atom(e); }, [&](const Load&) { return atom(e); },
+                 [&](const Cast&) { return atom(e); },
+                 [&](const Apply& a) { return applied(a, e); }},
+      e->kind);
 }
 
 // ---- bounds over coordinates
@@ -125,7 +136,8 @@ class Bounds {
       case Op::Min: return min(same(0), same(1));
       case Op::Select: return upper ? max(same(1), same(2)) : min(same(1), same(2));
       case Op::Mul: return multiplied(*a, e, upper);
-      case Op::FloorDiv: return free(a->args[1]) && positive(a->args[1]) ? floorDiv(same(0), a->args[1]) : e;
+      case Op::FloorDiv:
+        return free(a->args[1]) && positive(a->args[1]) ? floorDiv(same(0), a->args[1]) : e;
       case Op::Mod: return remainder(*a, e, upper);
       default: return e;
     }
@@ -154,7 +166,8 @@ class Bounds {
       if (nonNegative(-1 * a.args[i], dims_)) return of(a.args[1 - i], !upper) * a.args[i];
     }
     const Expr l = of(a.args[0], false), m = of(a.args[1], false);
-    if (nonNegative(l, dims_) && nonNegative(m, dims_)) return of(a.args[0], upper) * of(a.args[1], upper);
+    if (nonNegative(l, dims_) && nonNegative(m, dims_))
+      return of(a.args[0], upper) * of(a.args[1], upper);
     return e;
   }
   Expr remainder(const Apply& a, const Expr& e, bool upper) {
@@ -176,7 +189,8 @@ Ranges nonEmpty(const std::vector<Expr>& shape, const Ranges& dims) {
     if (const Poly p = polyOf(e); p.size() == 1)
       for (const Atom& a : p.begin()->first)
         if (const Var* v = a.expr.as<Var>())
-          if (const auto it = out.find(v->name); it != out.end()) it->second.low = std::max<int64_t>(it->second.low, 1);
+          if (const auto it = out.find(v->name); it != out.end())
+            it->second.low = std::max<int64_t>(it->second.low, 1);
   return out;
 }
 
@@ -223,7 +237,8 @@ bool provenBy(const Poly& p, const Ranges& dims, int depth) {
       const Apply* op = a.expr.as<Apply>();
       if (!op || (op->op != Op::Max && op->op != Op::Min && op->op != Op::Select)) continue;
       const int first = op->op == Op::Select;
-      const bool either = m.size() == 1 && ((op->op == Op::Max && c > 0) || (op->op == Op::Min && c < 0));
+      const bool either =
+          m.size() == 1 && ((op->op == Op::Max && c > 0) || (op->op == Op::Min && c < 0));
       const bool left = provenBy(replaced(p, a, op->args[first]), dims, depth - 1);
       if (either ? left : !left) return left;
       return provenBy(replaced(p, a, op->args[first + 1]), dims, depth - 1);
@@ -231,7 +246,8 @@ bool provenBy(const Poly& p, const Ranges& dims, int depth) {
   // Each dim at its low plus a non-negative rest: N -> low + N' makes N - 1 >= 0 plain.
   for (const auto& [m, c] : p)
     for (const Atom& a : m)
-      if (const int64_t low = lowOf(a, dims); a.expr.as<Var>() && low > 0 && low < (int64_t{1} << 40)) {
+      if (const int64_t low = lowOf(a, dims);
+          a.expr.as<Var>() && low > 0 && low < (int64_t{1} << 40)) {
         const std::string rest = a.expr.as<Var>()->name + "'";
         Ranges wider = dims;
         wider[rest] = {0, std::max<int64_t>(0, boundsOf(a.expr, dims).high - low)};
@@ -279,7 +295,8 @@ std::string spread(const Poly& p, int depth) {
   const auto e = depth > 0 ? extremeOf(p) : std::nullopt;
   if (!e) return toText(toExpr(p));
   std::string args[2];
-  for (int i = 0; i < 2; i++) args[i] = spread(sum(e->rest, polyOf(e->op->args[i]), e->by), depth - 1);
+  for (int i = 0; i < 2; i++)
+    args[i] = spread(sum(e->rest, polyOf(e->op->args[i]), e->by), depth - 1);
   if (args[0] > args[1]) std::swap(args[0], args[1]);
   const bool largest = (e->op->op == Op::Max) == (e->by > 0);
   return fmt::format("{}({}, {})", largest ? "max" : "min", args[0], args[1]);
@@ -313,9 +330,12 @@ std::optional<Expr> exactQuotient(const Expr& a, const Expr& b) {
   const auto lead = std::prev(d.end());
   for (int step = 0; step < 64 && !rest.empty(); step++) {
     const auto [m, c] = *std::prev(rest.end());
-    if (c % lead->second || !std::includes(m.begin(), m.end(), lead->first.begin(), lead->first.end())) return std::nullopt;
+    if (c % lead->second ||
+        !std::includes(m.begin(), m.end(), lead->first.begin(), lead->first.end()))
+      return std::nullopt;
     Monomial left;
-    std::set_difference(m.begin(), m.end(), lead->first.begin(), lead->first.end(), std::back_inserter(left));
+    std::set_difference(m.begin(), m.end(), lead->first.begin(), lead->first.end(),
+                        std::back_inserter(left));
     const Poly term{{left, c / lead->second}};
     quotient = sum(quotient, term, 1);
     rest = sum(rest, times(term, d), -1);
@@ -323,15 +343,20 @@ std::optional<Expr> exactQuotient(const Expr& a, const Expr& b) {
   return rest.empty() ? std::optional(toExpr(quotient)) : std::nullopt;
 }
 
-Expr upperBound(const Expr& index, const std::vector<Expr>& shape, const Ranges& dims) { return Bounds(shape, dims).of(index, true); }
-Expr lowerBound(const Expr& index, const std::vector<Expr>& shape, const Ranges& dims) { return Bounds(shape, dims).of(index, false); }
+Expr upperBound(const Expr& index, const std::vector<Expr>& shape, const Ranges& dims) {
+  return Bounds(shape, dims).of(index, true);
+}
+Expr lowerBound(const Expr& index, const std::vector<Expr>& shape, const Ranges& dims) {
+  return Bounds(shape, dims).of(index, false);
+}
 
 bool nonNegative(const Expr& e, const Ranges& dims) {
   if (const auto value = asInteger(e)) return *value >= 0;
   return provenBy(polyOf(e), dims, 6);
 }
 
-bool inRange(const Expr& index, const Expr& extent, const std::vector<Expr>& shape, const Ranges& dims) {
+bool inRange(const Expr& index, const Expr& extent, const std::vector<Expr>& shape,
+             const Ranges& dims) {
   if (const Var* v = index.as<Var>())
     for (size_t i = 0; i < shape.size(); i++)
       if (v->name == coordinate(static_cast<int>(i))) {

@@ -11,7 +11,8 @@ namespace tektite {
 namespace {
 
 constexpr OpInfo table[] = {
-#define SCALAR_OP(id, name, infix, precedence, arity, rule, slots) {Op::id, name, infix, precedence, arity, TypeRule::rule, slots},
+#define SCALAR_OP(id, name, infix, precedence, arity, rule, slots) \
+  {Op::id, name, infix, precedence, arity, TypeRule::rule, slots},
 #include "ir/scalar_ops.def"
 #undef SCALAR_OP
 };
@@ -19,24 +20,24 @@ constexpr OpInfo table[] = {
 Expr make(std::variant<Imm, Var, Load, Cast, Apply> kind, DType type) {
   Hasher h;
   h.add(static_cast<int>(kind.index())).add(static_cast<int>(type));
-  std::visit(overloaded{
-                 [&](const Imm& i) { h.add(i.real).add(i.integer); },
-                 [&](const Var& v) { h.add(v.name); },
-                 [&](const Load& l) {
-                   h.add(l.buffer);
-                   for (const Expr& e : l.index) h.add(e.hash());
-                 },
-                 [&](const Cast& c) { h.add(c.arg.hash()); },
-                 [&](const Apply& a) {
-                   h.add(static_cast<int>(a.op));
-                   for (const Expr& e : a.args) h.add(e.hash());
-                 }},
+  std::visit(overloaded{[&](const Imm& i) { h.add(i.real).add(i.integer); },
+                        [&](const Var& v) { h.add(v.name); },
+                        [&](const Load& l) {
+                          h.add(l.buffer);
+                          for (const Expr& e : l.index) h.add(e.hash());
+                        },
+                        [&](const Cast& c) { h.add(c.arg.hash()); },
+                        [&](const Apply& a) {
+                          h.add(static_cast<int>(a.op));
+                          for (const Expr& e : a.args) h.add(e.hash());
+                        }},
              kind);
   return Expr(std::make_shared<const ExprNode>(ExprNode{std::move(kind), type, h.finish()}));
 }
 
 std::optional<DType> bitsOf(DType t, bool toInteger) {
-  for (auto [f, i] : {std::pair{DType::F16, DType::I16}, {DType::F32, DType::I32}, {DType::F64, DType::I64}})
+  for (auto [f, i] :
+       {std::pair{DType::F16, DType::I16}, {DType::F32, DType::I32}, {DType::F64, DType::I64}})
     if (t == (toInteger ? f : i)) return toInteger ? i : f;
   return std::nullopt;
 }
@@ -64,17 +65,22 @@ Expr identity(Op op, const std::vector<Expr>& a) {
       if (right == 0) return a[0];
       const Apply* inner = a[0].as<Apply>();
       if (right && inner && inner->op == Op::Add)
-        if (auto c = asInteger(inner->args[1])) return inner->args[0] + immInteger(t, wrapTo(t, *c + *right));
+        if (auto c = asInteger(inner->args[1]))
+          return inner->args[0] + immInteger(t, wrapTo(t, *c + *right));
       return {};
     }
     case Op::Sub:
       if (a[0] == a[1]) return immInteger(t, 0);
-      return right && isSigned(t) ? a[0] + immInteger(t, evalInteger(Op::Neg, t, std::vector{*right})) : Expr();
+      return right && isSigned(t)
+                 ? a[0] + immInteger(t, evalInteger(Op::Neg, t, std::vector{*right}))
+                 : Expr();
     case Op::Mul:
       if (left == 0 || right == 0) return immInteger(t, 0);
       return left == 1 ? a[1] : right == 1 ? a[0] : Expr();
-    case Op::FloorDiv: case Op::TruncDiv: return right == 1 ? a[0] : Expr();
-    case Op::Mod: case Op::TruncMod: return right == 1 ? immInteger(t, 0) : Expr();
+    case Op::FloorDiv:
+    case Op::TruncDiv: return right == 1 ? a[0] : Expr();
+    case Op::Mod:
+    case Op::TruncMod: return right == 1 ? immInteger(t, 0) : Expr();
     case Op::And:
       if (a[0] == a[1]) return a[0];
       if (t != DType::Bool) return {};
@@ -85,8 +91,10 @@ Expr identity(Op op, const std::vector<Expr>& a) {
       if (t != DType::Bool) return {};
       if (left) return *left ? a[0] : a[1];
       return right ? (*right ? a[1] : a[0]) : Expr();
-    case Op::Max: case Op::Min: return a[0] == a[1] ? a[0] : Expr();
-    case Op::Eq: case Op::Le: return a[0] == a[1] ? boolean(true) : Expr();
+    case Op::Max:
+    case Op::Min: return a[0] == a[1] ? a[0] : Expr();
+    case Op::Eq:
+    case Op::Le: return a[0] == a[1] ? boolean(true) : Expr();
     case Op::Lt: return a[0] == a[1] ? boolean(false) : Expr();
     default: return {};
   }
@@ -129,10 +137,12 @@ std::optional<DType> resultType(Op op, std::span<const DType> a) {
 Expr::Expr(int64_t value) : Expr(immInteger(DType::I64, value)) {}
 
 Expr imm(DType type, double value) {
-  return isFloat(type) ? make(Imm{roundTo(type, value), 0}, type) : immInteger(type, saturateTo(type, value));
+  return isFloat(type) ? make(Imm{roundTo(type, value), 0}, type)
+                       : immInteger(type, saturateTo(type, value));
 }
 Expr immInteger(DType type, int64_t value) {
-  return isFloat(type) ? imm(type, static_cast<double>(value)) : make(Imm{0, wrapTo(type, value)}, type);
+  return isFloat(type) ? imm(type, static_cast<double>(value))
+                       : make(Imm{0, wrapTo(type, value)}, type);
 }
 Expr var(std::string name, DType type) { return make(Var{std::move(name)}, type); }
 Expr load(std::string buffer, DType type, std::vector<Expr> index) {
@@ -143,7 +153,9 @@ Expr cast(DType to, Expr arg) {
   if (const Imm* i = arg.as<Imm>()) {
     if (!isFloat(arg.type()) && !isFloat(to)) return immInteger(to, i->integer);
     if (isFloat(arg.type())) return imm(to, i->real);
-    const double value = arg.type() == DType::U64 ? static_cast<double>(static_cast<uint64_t>(i->integer)) : static_cast<double>(i->integer);
+    const double value = arg.type() == DType::U64
+                             ? static_cast<double>(static_cast<uint64_t>(i->integer))
+                             : static_cast<double>(i->integer);
     return imm(to, value);
   }
   return make(Cast{std::move(arg)}, to);
@@ -154,7 +166,8 @@ Expr apply(Op op, std::vector<Expr> args) {
   const auto type = resultType(op, types);
   if (!type) {
     std::string found;
-    for (const Expr& e : args) found += fmt::format("{}{} {}", found.empty() ? "" : ", ", name(e.type()), toText(e));
+    for (const Expr& e : args)
+      found += fmt::format("{}{} {}", found.empty() ? "" : ", ", name(e.type()), toText(e));
     TEKTITE_CHECK(false, "{} doesn't take ({})", info(op).name, found);
   }
   if (Expr e = identity(op, args)) return e;
@@ -170,7 +183,8 @@ bool isConstant(const Expr& e, int64_t value) { return asInteger(e) == value; }
 namespace {
 
 /// Bottom-up; `replace` sees the node as it was and as it is over rewritten children.
-Expr rebuilt(const Expr& root, const std::function<Expr(const Expr& was, const Expr& now)>& replace) {
+Expr rebuilt(const Expr& root,
+             const std::function<Expr(const Expr& was, const Expr& now)>& replace) {
   std::unordered_map<Hash, Expr> done;
   const std::function<Expr(const Expr&)> go = [&](const Expr& e) -> Expr {
     if (const auto it = done.find(e.hash()); it != done.end()) return it->second;
@@ -183,20 +197,21 @@ Expr rebuilt(const Expr& root, const std::function<Expr(const Expr& was, const E
       return out;
     };
     bool changed = false;
-    Expr now = std::visit(overloaded{[&](const Imm&) { return e; }, [&](const Var&) { return e; },
-                                     [&](const Load& l) {
-                                       auto index = all(l.index, changed);
-                                       return changed ? load(l.buffer, e.type(), std::move(index)) : e;
-                                     },
-                                     [&](const Cast& c) {
-                                       Expr arg = go(c.arg);
-                                       return arg.get() == c.arg.get() ? e : cast(e.type(), std::move(arg));
-                                     },
-                                     [&](const Apply& a) {
-                                       auto args = all(a.args, changed);
-                                       return changed ? apply(a.op, std::move(args)) : e;
-                                     }},
-                          e->kind);
+    Expr now = std::visit(
+        overloaded{[&](const Imm&) { return e; }, [&](const Var&) { return e; },
+                   [&](const Load& l) {
+                     auto index = all(l.index, changed);
+                     return changed ? load(l.buffer, e.type(), std::move(index)) : e;
+                   },
+                   [&](const Cast& c) {
+                     Expr arg = go(c.arg);
+                     return arg.get() == c.arg.get() ? e : cast(e.type(), std::move(arg));
+                   },
+                   [&](const Apply& a) {
+                     auto args = all(a.args, changed);
+                     return changed ? apply(a.op, std::move(args)) : e;
+                   }},
+        e->kind);
     if (Expr r = replace(e, now)) now = std::move(r);
     done.emplace(e.hash(), now);
     return now;
@@ -211,11 +226,14 @@ Expr rewrite(const Expr& root, const std::function<Expr(const Expr&)>& replace) 
 }
 
 Expr substitute(const Expr& root, const std::unordered_map<std::string, Expr>& variables) {
-  return rebuilt(root, [&](const Expr& was, const Expr&) -> Expr {  // all at once: what comes in is not replaced again
-    if (const Var* v = was.as<Var>())
-      if (const auto it = variables.find(v->name); it != variables.end()) return it->second;
-    return {};
-  });
+  return rebuilt(root,
+                 [&](const Expr& was,
+                     const Expr&) -> Expr {  // all at once: what comes in is not replaced again
+                   if (const Var* v = was.as<Var>())
+                     if (const auto it = variables.find(v->name); it != variables.end())
+                       return it->second;
+                   return {};
+                 });
 }
 
 void visit(const Expr& root, const std::function<void(const Expr&)>& see) {

@@ -58,18 +58,18 @@ class Expr {
 };
 
 /// The five kinds.
-struct Imm {      ///< a number: `real` of a float type, else `integer` (bool: 0 or 1)
+struct Imm {  ///< a number: `real` of a float type, else `integer` (bool: 0 or 1)
   double real;
   int64_t integer;
 };
-struct Var {      ///< a loop variable, dim, operand ($0) or coordinate (d0)
+struct Var {  ///< a loop variable, dim, operand ($0) or coordinate (d0)
   std::string name;
 };
-struct Load {     ///< an element of a buffer; no index: a rank-0 buffer
+struct Load {  ///< an element of a buffer; no index: a rank-0 buffer
   std::string buffer;
   std::vector<Expr> index;
 };
-struct Cast {     ///< a conversion to the node's type (type.h says how)
+struct Cast {  ///< a conversion to the node's type (type.h says how)
   Expr arg;
 };
 struct Apply {
@@ -91,7 +91,8 @@ const T* Expr::as() const {
 
 // Construction. `apply` checks arity and types (InternalError), folds integer and bool constants and the integer identities that
 // need no facts (x + 0, x * 1, x * 0, x // 1, x % 1, (x + a) + b, select of a constant, b & true ...). Floats are left alone.
-Expr imm(DType type, double value);          ///< a number of any type; integer types take the truncated value
+Expr imm(DType type,
+         double value);  ///< a number of any type; integer types take the truncated value
 Expr immInteger(DType type, int64_t value);  ///< exact for 64-bit integers
 inline Expr boolean(bool value) { return immInteger(DType::Bool, value); }
 Expr var(std::string name, DType type = DType::I64);
@@ -114,7 +115,9 @@ inline Expr logicalAnd(Expr a, Expr b) { return apply(Op::And, {std::move(a), st
 inline Expr logicalNot(Expr a) { return apply(Op::Not, {std::move(a)}); }
 inline Expr max(Expr a, Expr b) { return apply(Op::Max, {std::move(a), std::move(b)}); }
 inline Expr min(Expr a, Expr b) { return apply(Op::Min, {std::move(a), std::move(b)}); }
-inline Expr select(Expr c, Expr a, Expr b) { return apply(Op::Select, {std::move(c), std::move(a), std::move(b)}); }
+inline Expr select(Expr c, Expr a, Expr b) {
+  return apply(Op::Select, {std::move(c), std::move(a), std::move(b)});
+}
 
 // Queries and rewriting. All are memoised over shared subexpressions: linear in the DAG.
 std::optional<int64_t> asInteger(const Expr&);  ///< the value of an integer Imm
@@ -124,9 +127,10 @@ Expr rewrite(const Expr&, const std::function<Expr(const Expr&)>& replace);
 Expr substitute(const Expr&, const std::unordered_map<std::string, Expr>& variables);
 /// Calls `see` once for every distinct node, children first.
 void visit(const Expr&, const std::function<void(const Expr&)>& see);
-std::vector<std::string> freeVars(const Expr&);   ///< in order of first appearance
-std::vector<Expr> loadsOf(const Expr&);           ///< every distinct Load node, in order of first appearance (nested first)
-double slotsOf(const Expr&);                      ///< issue slots of one evaluation, each distinct node counted once
+std::vector<std::string> freeVars(const Expr&);  ///< in order of first appearance
+std::vector<Expr> loadsOf(
+    const Expr&);  ///< every distinct Load node, in order of first appearance (nested first)
+double slotsOf(const Expr&);  ///< issue slots of one evaluation, each distinct node counted once
 
 /// Inclusive integer bounds.
 struct Interval {

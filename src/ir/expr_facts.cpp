@@ -28,7 +28,9 @@ int64_t ceilQuotient(__int128 a, int64_t b) {  // b > 0
 Interval whole(DType t) {
   const int n = bits(t);
   if (t == DType::Bool) return {0, 1};
-  if (isSigned(t)) return n >= 63 ? Interval{-kInf, kInf} : Interval{-(int64_t{1} << (n - 1)), (int64_t{1} << (n - 1)) - 1};
+  if (isSigned(t))
+    return n >= 63 ? Interval{-kInf, kInf}
+                   : Interval{-(int64_t{1} << (n - 1)), (int64_t{1} << (n - 1)) - 1};
   return {0, n >= 62 ? kInf : (int64_t{1} << n) - 1};
 }
 Interval hull(Interval a, Interval b) { return {std::min(a.low, b.low), std::max(a.high, b.high)}; }
@@ -53,8 +55,14 @@ Interval divided(Interval a, Interval by) {
   }
   Interval out{kInf, -kInf};
   for (int64_t y : {by.low, by.high}) {
-    const int64_t low = finite(a.low) ? (finite(y) ? floorQuotient(a.low, y) : a.low < 0 ? -1 : 0) : -kInf;
-    const int64_t high = finite(a.high) ? (finite(y) ? floorQuotient(a.high, y) : a.high < 0 ? -1 : 0) : kInf;
+    const int64_t low = finite(a.low) ? (finite(y)   ? floorQuotient(a.low, y)
+                                         : a.low < 0 ? -1
+                                                     : 0)
+                                      : -kInf;
+    const int64_t high = finite(a.high) ? (finite(y)    ? floorQuotient(a.high, y)
+                                           : a.high < 0 ? -1
+                                                        : 0)
+                                        : kInf;
     out = hull(out, {low, high});
   }
   return out;
@@ -105,8 +113,10 @@ void Facts::assumeNonNegative(Linear l) {
   const auto& [e, k] = l.terms[0];
   if (const Var* v = e.as<Var>(); v && l.terms.size() == 1) {
     Interval in = known(e).in;
-    if (k > 0) in.low = std::max(in.low, ceilQuotient(-__int128{l.constant}, k));
-    else in.high = std::min(in.high, floorQuotient(l.constant, -k));
+    if (k > 0)
+      in.low = std::max(in.low, ceilQuotient(-__int128{l.constant}, k));
+    else
+      in.high = std::min(in.high, floorQuotient(l.constant, -k));
     if (!in.empty()) tighter_[v->name] = in;
     known_.clear();
   }
@@ -122,29 +132,31 @@ const Facts::Known& Facts::known(const Expr& e) {
 Facts::Known Facts::compute(const Expr& e) {
   const DType t = e.type();
   if (isFloat(t)) return {{-kInf, kInf}, true, false};
-  return std::visit(overloaded{[&](const Imm& i) -> Known {
-                                 const int64_t v = t == DType::U64 && i.integer < 0 ? kInf : clamp(i.integer);
-                                 return {{v, v}, false, t == DType::I64 && !finite(v)};
-                               },
-                               [&](const Var& v) -> Known {
-                                 const auto t1 = tighter_.find(v.name);
-                                 const auto t2 = ranges_->find(v.name);
-                                 const bool ranged = t2 != ranges_->end();
-                                 Interval in = t1 != tighter_.end() ? t1->second : ranged ? t2->second : whole(t);
-                                 return {{clamp(in.low), clamp(in.high)}, !ranged && v.name[0] == '$', false};
-                               },
-                               [&](const Load&) -> Known { return {whole(t), true, false}; },
-                               [&](const Cast& c) -> Known {
-                                 if (isFloat(c.arg.type())) return {whole(t), true, false};
-                                 const Known arg = known(c.arg);
-                                 const Interval w = whole(t);
-                                 const bool fits = t == DType::Bool ? arg.in.low >= 0 && arg.in.high <= 1
-                                                                    : arg.in.low >= w.low && arg.in.high <= w.high &&
-                                                                          (finite(arg.in) || bits(t) < 64 || t == c.arg.type());
-                                 return {fits ? arg.in : w, arg.data, false};
-                               },
-                               [&](const Apply& a) -> Known { return computeApply(e, a); }},
-                    e->kind);
+  return std::visit(
+      overloaded{[&](const Imm& i) -> Known {
+                   const int64_t v = t == DType::U64 && i.integer < 0 ? kInf : clamp(i.integer);
+                   return {{v, v}, false, t == DType::I64 && !finite(v)};
+                 },
+                 [&](const Var& v) -> Known {
+                   const auto t1 = tighter_.find(v.name);
+                   const auto t2 = ranges_->find(v.name);
+                   const bool ranged = t2 != ranges_->end();
+                   Interval in = t1 != tighter_.end() ? t1->second : ranged ? t2->second : whole(t);
+                   return {{clamp(in.low), clamp(in.high)}, !ranged && v.name[0] == '$', false};
+                 },
+                 [&](const Load&) -> Known { return {whole(t), true, false}; },
+                 [&](const Cast& c) -> Known {
+                   if (isFloat(c.arg.type())) return {whole(t), true, false};
+                   const Known arg = known(c.arg);
+                   const Interval w = whole(t);
+                   const bool fits =
+                       t == DType::Bool ? arg.in.low >= 0 && arg.in.high <= 1
+                                        : arg.in.low >= w.low && arg.in.high <= w.high &&
+                                              (finite(arg.in) || bits(t) < 64 || t == c.arg.type());
+                   return {fits ? arg.in : w, arg.data, false};
+                 },
+                 [&](const Apply& a) -> Known { return computeApply(e, a); }},
+      e->kind);
 }
 
 Facts::Known Facts::computeApply(const Expr& e, const Apply& a) {
@@ -189,24 +201,39 @@ Interval Facts::intervalOf(const Expr& e, const Apply& a) {
     case Op::Abs:
       if (!finite(at(0))) return w;
       return at(0).low >= 0 ? at(0) : Interval{0, std::max(-at(0).low, at(0).high)};
-    case Op::Sign: return {at(0).low > 0 ? 1 : at(0).low == 0 ? 0 : -1, at(0).high < 0 ? -1 : at(0).high == 0 ? 0 : 1};
-    case Op::Lt: case Op::Le: case Op::Eq: {
+    case Op::Sign:
+      return {at(0).low > 0    ? 1
+              : at(0).low == 0 ? 0
+                               : -1,
+              at(0).high < 0    ? -1
+              : at(0).high == 0 ? 0
+                                : 1};
+    case Op::Lt:
+    case Op::Le:
+    case Op::Eq: {
       const auto d = decide(a.op, a.args[0], a.args[1]);
       return d ? Interval{*d, *d} : w;
     }
     case Op::Not: return e.type() == DType::Bool ? Interval{1 - at(0).high, 1 - at(0).low} : w;
     case Op::And:
-      if (e.type() == DType::Bool) return {std::min(at(0).low, at(1).low), std::min(at(0).high, at(1).high)};
+      if (e.type() == DType::Bool)
+        return {std::min(at(0).low, at(1).low), std::min(at(0).high, at(1).high)};
       return at(0).low >= 0 && at(1).low >= 0 ? Interval{0, std::min(at(0).high, at(1).high)} : w;
-    case Op::Or: case Op::Xor:
-      if (e.type() == DType::Bool && a.op == Op::Or) return {std::max(at(0).low, at(1).low), std::max(at(0).high, at(1).high)};
-      return at(0).low >= 0 && at(1).low >= 0 ? Interval{0, std::max(allOnes(at(0).high), allOnes(at(1).high))} : w;
+    case Op::Or:
+    case Op::Xor:
+      if (e.type() == DType::Bool && a.op == Op::Or)
+        return {std::max(at(0).low, at(1).low), std::max(at(0).high, at(1).high)};
+      return at(0).low >= 0 && at(1).low >= 0
+                 ? Interval{0, std::max(allOnes(at(0).high), allOnes(at(1).high))}
+                 : w;
     case Op::Shl:
-      if (at(0).low >= 0 && at(0).high < int64_t{1} << 31 && at(1).low >= 0 && at(1).high < 31 && bits(e.type()) == 64)
+      if (at(0).low >= 0 && at(0).high < int64_t{1} << 31 && at(1).low >= 0 && at(1).high < 31 &&
+          bits(e.type()) == 64)
         return {at(0).low << at(1).low, at(0).high << at(1).high};
       return w;
     case Op::Shr:
-      if (const auto by = asInteger(a.args[1]); by && *by >= 0 && *by < 62 && *by < bits(e.type()) && finite(at(0)))
+      if (const auto by = asInteger(a.args[1]);
+          by && *by >= 0 && *by < 62 && *by < bits(e.type()) && finite(at(0)))
         return {at(0).low >> *by, at(0).high >> *by};
       return w;
     default: return w;
@@ -234,8 +261,10 @@ int64_t Facts::lowest(const Linear& l, int depth) {
   for (const auto& [e, k] : l.terms) {
     const Interval in = known(e).in;
     const int64_t bound = k > 0 ? in.low : in.high;
-    if (!finite(bound)) open = true;
-    else sum += __int128{k} * bound;
+    if (!finite(bound))
+      open = true;
+    else
+      sum += __int128{k} * bound;
   }
   int64_t best = open ? -kInf : clamp(sum);
   if (depth == 0 || l.terms.size() < 2) return best;
@@ -248,20 +277,26 @@ int64_t Facts::lowest(const Linear& l, int depth) {
 
 int64_t Facts::lowestOfTerm(const Linear& rest, const Expr& term, int64_t by, int depth) {
   const Apply& a = *term.as<Apply>();
-  const auto with = [&](const Expr& e) { return wraps(e) ? -kInf : lowest(plus(rest, linear(e), by), depth); };
+  const auto with = [&](const Expr& e) {
+    return wraps(e) ? -kInf : lowest(plus(rest, linear(e), by), depth);
+  };
   const auto least = [&](const Expr& x, const Expr& y) { return std::min(with(x), with(y)); };
   const auto most = [&](const Expr& x, const Expr& y) { return std::max(with(x), with(y)); };
   switch (a.op) {
     case Op::FloorDiv: {  // c * q <= e <= c * q + c - 1
       const auto c = asInteger(a.args[1]);
-      if (!c || *c < 1 || *c > (int64_t{1} << 31) || wraps(a.args[0]) || std::abs(by) > (int64_t{1} << 31)) return -kInf;
+      if (!c || *c < 1 || *c > (int64_t{1} << 31) || wraps(a.args[0]) ||
+          std::abs(by) > (int64_t{1} << 31))
+        return -kInf;
       Linear scaled = plus(times(rest, *c), linear(a.args[0]), by);
       if (by > 0) scaled.constant -= by * (*c - 1);
       const int64_t low = lowest(scaled, depth);
       return finite(low) ? ceilQuotient(low, *c) : -kInf;
     }
     case Op::Mod:  // never above its dividend
-      return by < 0 && known(a.args[0]).in.low >= 0 && known(a.args[1]).in.low >= 1 ? with(a.args[0]) : -kInf;
+      return by < 0 && known(a.args[0]).in.low >= 0 && known(a.args[1]).in.low >= 1
+                 ? with(a.args[0])
+                 : -kInf;
     case Op::Min: return by > 0 ? least(a.args[0], a.args[1]) : most(a.args[0], a.args[1]);
     case Op::Max: return by < 0 ? least(a.args[0], a.args[1]) : most(a.args[0], a.args[1]);
     case Op::Select: return least(a.args[1], a.args[2]);
@@ -275,10 +310,12 @@ bool Facts::nonNegative(const Linear& l, int depth) {
   if (depth == 0) return false;
   for (const Linear& fact : nonNegative_) {
     for (const auto& [e, k] : l.terms) {
-      const auto shared = std::find_if(fact.terms.begin(), fact.terms.end(), [&](const auto& t) { return t.first == e; });
+      const auto shared = std::find_if(fact.terms.begin(), fact.terms.end(),
+                                       [&](const auto& t) { return t.first == e; });
       if (shared == fact.terms.end() || (shared->second > 0) != (k > 0) || --budget_ < 0) continue;
       const int64_t mine = std::abs(k), its = std::abs(shared->second), g = std::gcd(mine, its);
-      if (mine > kInf / 4 || its / g > (int64_t{1} << 31) || mine / g > (int64_t{1} << 31)) continue;
+      if (mine > kInf / 4 || its / g > (int64_t{1} << 31) || mine / g > (int64_t{1} << 31))
+        continue;
       if (nonNegative(plus(times(l, its / g), fact, -(mine / g)), depth - 1)) return true;
     }
   }
@@ -289,7 +326,9 @@ bool Facts::nonNegative(const Linear& l, int depth) {
 std::optional<bool> Facts::decide(Op op, const Expr& a, const Expr& b) {
   if (isFloat(a.type())) return std::nullopt;
   const Interval x = known(a).in, y = known(b).in;
-  const auto below = [](int64_t low, int64_t high) { return finite(low) && finite(high) && low < high; };
+  const auto below = [](int64_t low, int64_t high) {
+    return finite(low) && finite(high) && low < high;
+  };
   if (a.type() != DType::I64 || wraps(a) || wraps(b)) {
     const bool less = below(x.high, y.low), more = below(y.high, x.low);
     if (op == Op::Eq) return less || more ? std::optional(false) : std::nullopt;
@@ -328,7 +367,8 @@ bool Facts::holds(const Expr& e, bool truth) {
   if (a->op == Op::Not) return holds(a->args[0], !truth);
   if (a->op == Op::And || a->op == Op::Or) {
     const bool l = holds(a->args[0], truth);
-    return (a->op == Op::And) == truth ? l && holds(a->args[1], truth) : l || holds(a->args[1], truth);
+    return (a->op == Op::And) == truth ? l && holds(a->args[1], truth)
+                                       : l || holds(a->args[1], truth);
   }
   if (a->op != Op::Lt && a->op != Op::Le && a->op != Op::Eq) return false;
   budget_ = kBudget;
@@ -337,7 +377,9 @@ bool Facts::holds(const Expr& e, bool truth) {
 
 Interval boundsOf(const Expr& e, const Ranges& ranges) { return Facts(ranges).bounds(e); }
 Expr simplify(const Expr& e, const Ranges& ranges) { return Facts(ranges).simplify(e); }
-Expr simplify(const Expr& e, const Ranges& ranges, std::span<const Expr> facts) { return Facts(ranges, facts).simplify(e); }
+Expr simplify(const Expr& e, const Ranges& ranges, std::span<const Expr> facts) {
+  return Facts(ranges, facts).simplify(e);
+}
 bool proves(const Expr& condition, const Ranges& ranges) { return Facts(ranges).proves(condition); }
 bool proves(const Expr& condition, const Ranges& ranges, std::span<const Expr> facts) {
   return Facts(ranges, facts).proves(condition);

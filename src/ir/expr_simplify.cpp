@@ -14,7 +14,8 @@ struct Facts::Parts {
 namespace {
 
 constexpr int64_t kInf = int64_t{1} << 62;
-constexpr int64_t kMostDivisor = int64_t{1} << 40;  // larger ones are left alone: products of two stay in 64 bits or are caught
+constexpr int64_t kMostDivisor =
+    int64_t{1} << 40;  // larger ones are left alone: products of two stay in 64 bits or are caught
 
 int64_t floorQuotient(int64_t a, int64_t b) {
   const int64_t q = a / b;
@@ -40,7 +41,8 @@ int64_t commonDivisor(const Linear& l) {
 
 /// l = by * whole + rest: the terms that `by` divides leave, the others stay as they are; the rest's constant is in [0, by).
 void splitBy(const Linear& l, int64_t by, Linear& whole, Linear& rest) {
-  for (const auto& [e, k] : l.terms) (k % by ? rest : whole).terms.emplace_back(e, k % by ? k : k / by);
+  for (const auto& [e, k] : l.terms)
+    (k % by ? rest : whole).terms.emplace_back(e, k % by ? k : k / by);
   whole.constant = floorQuotient(l.constant, by);
   rest.constant = floorRemainder(l.constant, by);
 }
@@ -71,8 +73,10 @@ bool splitBySymbol(const Linear& l, const Linear& by, Linear& whole, Linear& res
   const auto& [symbol, times] = by.terms[0];
   for (const auto& [e, k] : l.terms) {
     const Expr quotient = k % times == 0 ? withoutFactors(e, symbol) : Expr();
-    if (quotient) whole = plus(whole, linearOf(quotient), k / times);
-    else rest.terms.emplace_back(e, k);
+    if (quotient)
+      whole = plus(whole, linearOf(quotient), k / times);
+    else
+      rest.terms.emplace_back(e, k);
   }
   rest.constant = l.constant;
   return true;
@@ -93,14 +97,17 @@ Expr Facts::simplify(const Expr& root) {
 Expr Facts::step(const Expr& e) {
   if (isFloat(e.type()) && !asApply(e, Op::Select)) return {};
   budget_ = 400;
-  if (const auto it = truths_.find(e.hash()); it != truths_.end() && e.type() == DType::Bool) return boolean(it->second);
+  if (const auto it = truths_.find(e.hash()); it != truths_.end() && e.type() == DType::Bool)
+    return boolean(it->second);
   const Interval in = isFloat(e.type()) ? Interval{-kInf, kInf} : known(e).in;
   if (in.low == in.high && in.high < kInf && in.low > -kInf) return immInteger(e.type(), in.low);
   if (const Cast* c = e.as<Cast>()) {  // a round trip that loses nothing
     const Cast* inner = c->arg.as<Cast>();
-    if (!inner || inner->arg.type() != e.type() || isFloat(c->arg.type()) || isFloat(e.type())) return {};
+    if (!inner || inner->arg.type() != e.type() || isFloat(c->arg.type()) || isFloat(e.type()))
+      return {};
     const Interval a = known(inner->arg).in, b = known(c->arg).in;
-    return a.low == b.low && a.high == b.high && a.high < kInf && a.low > -kInf ? inner->arg : Expr();
+    return a.low == b.low && a.high == b.high && a.high < kInf && a.low > -kInf ? inner->arg
+                                                                                : Expr();
   }
   const Apply* a = e.as<Apply>();
   if (!a) return {};
@@ -122,12 +129,16 @@ Expr Facts::stepIndex(const Expr& e, const Apply& a) {
   const Expr& y = a.args.size() > 1 ? a.args[1] : x;
   const auto natural = [&] { return known(x).in.low >= 0 && known(y).in.low >= 0; };
   switch (a.op) {
-    case Op::Add: case Op::Sub: case Op::Mul: case Op::Neg: return sum(linear(e));
+    case Op::Add:
+    case Op::Sub:
+    case Op::Mul:
+    case Op::Neg: return sum(linear(e));
     case Op::FloorDiv: return divide(x, y);
     case Op::Mod: return modulo(x, y);
     case Op::TruncDiv: return natural() ? divide(x, y) : Expr();
     case Op::TruncMod: return natural() ? modulo(x, y) : Expr();
-    case Op::Max: case Op::Min: {
+    case Op::Max:
+    case Op::Min: {
       if (const auto less = decide(Op::Le, x, y)) return a.args[*less == (a.op == Op::Max)];
       if (decide(Op::Le, y, x) == true) return a.args[a.op == Op::Min];
       return compareTerms(x, y) > 0 && !asInteger(y) ? apply(a.op, {y, x}) : Expr();
@@ -144,8 +155,10 @@ Linear Facts::recombined(Linear l) {
     again = false;
     for (size_t i = 0; i < l.terms.size() && !again; ++i) {
       const Apply* a = l.terms[i].first.as<Apply>();
-      if (a && a->op == Op::Mod) again = recombineModulo(l, i);
-      else if (a && a->op == Op::FloorDiv) again = recombineQuotient(l, i);
+      if (a && a->op == Op::Mod)
+        again = recombineModulo(l, i);
+      else if (a && a->op == Op::FloorDiv)
+        again = recombineQuotient(l, i);
     }
   }
   return l;
@@ -170,7 +183,8 @@ bool Facts::recombineModulo(Linear& l, size_t i) {
     const Apply* digit = asApply(other, Op::Mod);
     const int64_t d = divisorOf(digit);
     if (d == 0 || d > kMostDivisor / c || m != k * c || !(digit->args[0] == quotient)) continue;
-    l = plus(plus(plus(l, linearTerm(term), -k), linearTerm(other), -m), linear(moduloBy(y, c * d)), k);
+    l = plus(plus(plus(l, linearTerm(term), -k), linearTerm(other), -m), linear(moduloBy(y, c * d)),
+             k);
     return true;
   }
   return false;
@@ -208,7 +222,8 @@ std::optional<Facts::Parts> Facts::factored(const Linear& l, int64_t within) {
   for (const int64_t g : candidates) {
     if (g <= 1) continue;
     Parts p{g, {}, {}};
-    for (const auto& [e, k] : l.terms) (k % g ? p.rest : p.part).terms.emplace_back(e, k % g ? k : k / g);
+    for (const auto& [e, k] : l.terms)
+      (k % g ? p.rest : p.part).terms.emplace_back(e, k % g ? k : k / g);
     p.part.constant = floorQuotient(l.constant, g);
     p.rest.constant = floorRemainder(l.constant, g);
     const auto m = block(p.rest, g);
@@ -221,7 +236,8 @@ std::optional<Facts::Parts> Facts::factored(const Linear& l, int64_t within) {
 }
 
 Expr Facts::divide(const Expr& a, const Expr& by) {
-  if (const auto c = asInteger(by)) return *c > 0 && *c <= kMostDivisor ? divideBy(a, *c) : *c == 0 ? by : floorDiv(a, by);
+  if (const auto c = asInteger(by))
+    return *c > 0 && *c <= kMostDivisor ? divideBy(a, *c) : *c == 0 ? by : floorDiv(a, by);
   if (wraps(a) || wraps(by)) return floorDiv(a, by);
   Linear whole, rest, divisor = linear(by);
   if (!splitBySymbol(linear(a), divisor, whole, rest)) rest = linear(a), whole = {};
@@ -235,7 +251,8 @@ Expr Facts::divide(const Expr& a, const Expr& by) {
 }
 
 Expr Facts::modulo(const Expr& a, const Expr& by) {
-  if (const auto c = asInteger(by)) return *c > 0 && *c <= kMostDivisor ? moduloBy(a, *c) : *c == 0 ? a : floorMod(a, by);
+  if (const auto c = asInteger(by))
+    return *c > 0 && *c <= kMostDivisor ? moduloBy(a, *c) : *c == 0 ? a : floorMod(a, by);
   if (wraps(a) || wraps(by)) return floorMod(a, by);
   Linear whole, rest, divisor = linear(by);
   if (!splitBySymbol(linear(a), divisor, whole, rest)) rest = linear(a);
@@ -254,11 +271,13 @@ Expr Facts::divideBy(const Expr& a, int64_t c) {
     whole.constant += *m;
     return sum(std::move(whole));
   }
-  if (const auto p = factored(rest, c)) return sum(plus(whole, linear(divideBy(sum(p->part), c / p->times))));
+  if (const auto p = factored(rest, c))
+    return sum(plus(whole, linear(divideBy(sum(p->part), c / p->times))));
   if (rest.terms.size() == 1 && rest.terms[0].second == 1) {
     const Expr& only = rest.terms[0].first;
     const Apply* quotient = asApply(only, Op::FloorDiv);
-    if (const int64_t d = divisorOf(quotient); d && d <= kMostDivisor / c && !wraps(quotient->args[0])) {
+    if (const int64_t d = divisorOf(quotient);
+        d && d <= kMostDivisor / c && !wraps(quotient->args[0])) {
       Linear inner = linear(quotient->args[0]);
       inner.constant += rest.constant * d;
       return sum(plus(whole, linear(divideBy(toExpr(inner), c * d))));
@@ -293,7 +312,9 @@ Expr Facts::moduloBy(const Expr& a, int64_t c) {
 
 Expr Facts::stepBool(const Expr& e, const Apply& a) {
   switch (a.op) {
-    case Op::Lt: case Op::Le: case Op::Eq: return compared(a.op, a.args[0], a.args[1], e);
+    case Op::Lt:
+    case Op::Le:
+    case Op::Eq: return compared(a.op, a.args[0], a.args[1], e);
     case Op::And: return conjunction(e);
     case Op::Not: {
       const Apply* inner = a.args[0].as<Apply>();
@@ -323,8 +344,10 @@ Expr Facts::atLeastZero(Linear l) {
   if (const auto p = factored(l, 0)) return atLeastZero(p->part);
   if (l.terms.size() == 1 && std::abs(l.terms[0].second) == 1) {
     const Apply* quotient = asApply(l.terms[0].first, Op::FloorDiv);
-    if (const int64_t c = divisorOf(quotient); c && !wraps(quotient->args[0]) && std::abs(l.constant) <= kMostDivisor) {
-      const bool up = l.terms[0].second == 1;  // e // c >= -k: e + k * c >= 0;  e // c <= k: k * c + c - 1 - e >= 0
+    if (const int64_t c = divisorOf(quotient);
+        c && !wraps(quotient->args[0]) && std::abs(l.constant) <= kMostDivisor) {
+      const bool up = l.terms[0].second ==
+                      1;  // e // c >= -k: e + k * c >= 0;  e // c <= k: k * c + c - 1 - e >= 0
       Linear inner = times(linear(quotient->args[0]), up ? 1 : -1);
       inner.constant += l.constant * c + (up ? 0 : c - 1);
       return atLeastZero(std::move(inner));
@@ -364,7 +387,8 @@ Expr Facts::conjunction(const Expr& e) {
     if (const Apply* a = asApply(x, Op::And)) return take(a->args[0]) && take(a->args[1]);
     Conjunct c{x, std::nullopt};
     const Apply* a = x.as<Apply>();
-    if (a && (a->op == Op::Lt || a->op == Op::Le) && isI64(a->args[0]) && !wraps(a->args[0]) && !wraps(a->args[1])) {
+    if (a && (a->op == Op::Lt || a->op == Op::Le) && isI64(a->args[0]) && !wraps(a->args[0]) &&
+        !wraps(a->args[1])) {
       c.form = plus(linear(a->args[1]), linear(a->args[0]), -1);
       if (a->op == Op::Lt) c.form->constant -= 1;
     }

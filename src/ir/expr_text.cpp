@@ -12,10 +12,13 @@ namespace {
 // ---- printing
 
 std::string number(const Imm& i, DType t) {
-  if (!isFloat(t)) return t == DType::U64 ? fmt::format("{}", static_cast<uint64_t>(i.integer)) : fmt::format("{}", i.integer);
+  if (!isFloat(t))
+    return t == DType::U64 ? fmt::format("{}", static_cast<uint64_t>(i.integer))
+                           : fmt::format("{}", i.integer);
   if (std::isnan(i.real)) return "nan";
   if (std::isinf(i.real)) return i.real < 0 ? "-inf" : "inf";
-  return t == DType::F64 ? fmt::format("{}", i.real) : fmt::format("{}", static_cast<float>(i.real));
+  return t == DType::F64 ? fmt::format("{}", i.real)
+                         : fmt::format("{}", static_cast<float>(i.real));
 }
 
 /// Does the text of `e` say its type without help from around it?
@@ -24,7 +27,10 @@ bool saysType(const Expr& e) {
   const Apply* a = e.as<Apply>();
   if (!a) return true;
   switch (info(a->op).rule) {
-    case TypeRule::Cmp: case TypeRule::Tst: case TypeRule::ToBits: case TypeRule::FromBits: return true;
+    case TypeRule::Cmp:
+    case TypeRule::Tst:
+    case TypeRule::ToBits:
+    case TypeRule::FromBits: return true;
     case TypeRule::Sel: return saysType(a->args[1]) || saysType(a->args[2]);
     default:
       for (const Expr& x : a->args)
@@ -36,17 +42,24 @@ bool saysType(const Expr& e) {
 class Printer {
  public:
   std::string print(const Expr& e, int outer, bool typed) {
-    return std::visit(
-        overloaded{[&](const Imm& i) {
-                     const std::string text = number(i, e.type());
-                     if (typed || e.type() == DType::Bool) return fmt::format("{}({})", name(e.type()), text);
-                     return outer > 5 && text[0] == '-' ? "(" + text + ")" : text;
-                   },
-                   [&](const Var& v) { return v.name; },
-                   [&](const Load& l) { return l.index.empty() ? l.buffer : fmt::format("{}[{}]", l.buffer, list(l.index, false)); },
-                   [&](const Cast& c) { return fmt::format("{}({})", name(e.type()), print(c.arg, 0, !saysType(c.arg))); },
-                   [&](const Apply& a) { return application(a, e, outer, typed); }},
-        e->kind);
+    return std::visit(overloaded{[&](const Imm& i) {
+                                   const std::string text = number(i, e.type());
+                                   if (typed || e.type() == DType::Bool)
+                                     return fmt::format("{}({})", name(e.type()), text);
+                                   return outer > 5 && text[0] == '-' ? "(" + text + ")" : text;
+                                 },
+                                 [&](const Var& v) { return v.name; },
+                                 [&](const Load& l) {
+                                   return l.index.empty() ? l.buffer
+                                                          : fmt::format("{}[{}]", l.buffer,
+                                                                        list(l.index, false));
+                                 },
+                                 [&](const Cast& c) {
+                                   return fmt::format("{}({})", name(e.type()),
+                                                      print(c.arg, 0, !saysType(c.arg)));
+                                 },
+                                 [&](const Apply& a) { return application(a, e, outer, typed); }},
+                      e->kind);
   }
 
  private:
@@ -60,7 +73,8 @@ class Printer {
   }
   std::string application(const Apply& a, const Expr& e, int outer, bool typed) {
     const OpInfo& i = info(a.op);
-    const bool needs = i.rule == TypeRule::Cmp || i.rule == TypeRule::Tst || i.rule == TypeRule::ToBits || i.rule == TypeRule::FromBits;
+    const bool needs = i.rule == TypeRule::Cmp || i.rule == TypeRule::Tst ||
+                       i.rule == TypeRule::ToBits || i.rule == TypeRule::FromBits;
     bool lone = typed;  // must an argument say the type?
     if (needs) {
       lone = true;
@@ -72,18 +86,22 @@ class Printer {
     }
     if (i.infix.empty()) {
       if (a.op != Op::Select) return fmt::format("{}({})", i.name, list(a.args, lone));
-      return fmt::format("select({}, {}, {})", print(a.args[0], 0, false), print(a.args[1], 0, lone), print(a.args[2], 0, false));
+      return fmt::format("select({}, {}, {})", print(a.args[0], 0, false),
+                         print(a.args[1], 0, lone), print(a.args[2], 0, false));
     }
     std::string sign(i.infix), right;
     const auto constant = asInteger(a.args[1]);
-    if (a.op == Op::Add && constant && *constant < 0 && isSigned(e.type()) && *constant != INT64_MIN) {
+    if (a.op == Op::Add && constant && *constant < 0 && isSigned(e.type()) &&
+        *constant != INT64_MIN) {
       sign = "-";
       right = fmt::format("{}", -*constant);
     } else {
       right = print(a.args[1], i.precedence + 1, false);
     }
-    const int leftPrecedence = i.rule == TypeRule::Cmp ? i.precedence + 1 : i.precedence;  // comparisons don't chain
-    const std::string text = fmt::format("{} {} {}", print(a.args[0], leftPrecedence, lone), sign, right);
+    const int leftPrecedence =
+        i.rule == TypeRule::Cmp ? i.precedence + 1 : i.precedence;  // comparisons don't chain
+    const std::string text =
+        fmt::format("{} {} {}", print(a.args[0], leftPrecedence, lone), sign, right);
     return i.precedence < outer ? "(" + text + ")" : text;
   }
 };
@@ -131,9 +149,11 @@ class Parser {
     }
     const OpInfo& i = info(t.op);
     switch (i.rule) {
-      case TypeRule::Cmp: case TypeRule::Tst: return DType::Bool;
+      case TypeRule::Cmp:
+      case TypeRule::Tst: return DType::Bool;
       case TypeRule::Sel: return either(t.args, 1);
-      case TypeRule::ToBits: case TypeRule::FromBits: {
+      case TypeRule::ToBits:
+      case TypeRule::FromBits: {
         const auto from = typeOf(t.args[0]);
         return from ? resultType(t.op, std::vector{*from}) : std::nullopt;
       }
@@ -144,8 +164,10 @@ class Parser {
   Expr build(const Tree& t, DType expected) {
     switch (t.kind) {
       case Tree::Number:
-        if (!isFloat(expected) && !t.whole) in_.failAt(t.token, fmt::format("expected {}, found '{}'", name(expected), t.token.text));
-        return t.whole && !isFloat(expected) ? immInteger(expected, t.integer) : imm(expected, t.real);
+        if (!isFloat(expected) && !t.whole)
+          in_.failAt(t.token, fmt::format("expected {}, found '{}'", name(expected), t.token.text));
+        return t.whole && !isFloat(expected) ? immInteger(expected, t.integer)
+                                             : imm(expected, t.real);
       case Tree::Typed: return t.typed;
       case Tree::Convert: {
         const auto from = typeOf(t.args[0]);
@@ -158,9 +180,12 @@ class Parser {
     std::vector<DType> types;
     for (size_t k = 0; k < t.args.size(); k++) {
       DType want = expected;
-      if (i.rule == TypeRule::Sel && k == 0) want = DType::Bool;
-      else if (const auto known = either(t.args, i.rule == TypeRule::Sel ? 1 : 0)) want = *known;
-      else if (i.rule == TypeRule::Cmp || i.rule == TypeRule::Tst) want = i.rule == TypeRule::Tst ? DType::F64 : DType::I64;
+      if (i.rule == TypeRule::Sel && k == 0)
+        want = DType::Bool;
+      else if (const auto known = either(t.args, i.rule == TypeRule::Sel ? 1 : 0))
+        want = *known;
+      else if (i.rule == TypeRule::Cmp || i.rule == TypeRule::Tst)
+        want = i.rule == TypeRule::Tst ? DType::F64 : DType::I64;
       args.push_back(build(t.args[k], want));
       types.push_back(args.back().type());
     }
@@ -206,7 +231,9 @@ class Parser {
       in_.next();
       Tree t = literal(token, std::strtod(std::string(token.text).c_str(), nullptr));
       t.whole = token.text.find_first_of(".eE") == std::string_view::npos;
-      if (t.whole) t.integer = static_cast<int64_t>(std::strtoull(std::string(token.text).c_str(), nullptr, 10));
+      if (t.whole)
+        t.integer =
+            static_cast<int64_t>(std::strtoull(std::string(token.text).c_str(), nullptr, 10));
       return t;
     }
     if (in_.accept("(")) {
@@ -226,7 +253,8 @@ class Parser {
         do {
           const Tree i = binary(0);
           const Expr e = build(i, DType::I64);
-          if (e.type() != DType::I64) in_.failAt(i.token, fmt::format("an index is i64, found {}", name(e.type())));
+          if (e.type() != DType::I64)
+            in_.failAt(i.token, fmt::format("an index is i64, found {}", name(e.type())));
           index.push_back(e);
         } while (in_.accept(","));
         in_.expect("]");
@@ -250,7 +278,8 @@ class Parser {
     in_.expect(")");
     const int arity = type ? 1 : op->arity;
     if (static_cast<int>(t.args.size()) != arity)
-      in_.failAt(token, fmt::format("'{}' takes {} argument{}, found {}", token.text, arity, arity == 1 ? "" : "s", t.args.size()));
+      in_.failAt(token, fmt::format("'{}' takes {} argument{}, found {}", token.text, arity,
+                                    arity == 1 ? "" : "s", t.args.size()));
     if (type) {
       t.kind = Tree::Convert;
       t.to = *type;
@@ -277,11 +306,13 @@ Expr parseExprOfAnyType(Lexer& in, const Names& names, DType fallback) {
 Expr parseExpr(Lexer& in, const Names& names, DType expected) {
   const Token start = in.peek();
   const Expr e = parseExprOfAnyType(in, names, expected);
-  if (e.type() != expected) in.failAt(start, fmt::format("expected {}, found {}", name(expected), name(e.type())));
+  if (e.type() != expected)
+    in.failAt(start, fmt::format("expected {}, found {}", name(expected), name(e.type())));
   return e;
 }
 
-Expr parseScalar(std::string_view text, const std::vector<std::pair<std::string, DType>>& operands, DType expected) {
+Expr parseScalar(std::string_view text, const std::vector<std::pair<std::string, DType>>& operands,
+                 DType expected) {
   Lexer in(text, "scalar text");
   const Names names{[&](std::string_view n) -> std::optional<DType> {
                       for (const auto& [name, type] : operands)

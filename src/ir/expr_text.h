@@ -20,6 +20,7 @@ Expr parseExpr(Lexer&, const Names&, DType expected);
 /// The same where the expression may have any type: its own, or `fallback` where all in it are numbers.
 Expr parseExprOfAnyType(Lexer&, const Names&, DType fallback);
 /// The same from a whole text, for scalar text in the code: `operands` names every variable and its type.
-Expr parseScalar(std::string_view text, const std::vector<std::pair<std::string, DType>>& operands, DType expected);
+Expr parseScalar(std::string_view text, const std::vector<std::pair<std::string, DType>>& operands,
+                 DType expected);
 
 }  // namespace tektite

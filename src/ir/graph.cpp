@@ -13,7 +13,8 @@
 namespace tektite {
 
 bool TensorType::isStatic() const {
-  return std::all_of(shape.begin(), shape.end(), [](const Expr& e) { return asInteger(e).has_value(); });
+  return std::all_of(shape.begin(), shape.end(),
+                     [](const Expr& e) { return asInteger(e).has_value(); });
 }
 
 int64_t TensorType::extent(int axis) const {
@@ -119,49 +120,50 @@ void hashNested(Hasher& h, const std::shared_ptr<const Graph>& g) { h.add(hashGr
 
 void hashKind(Hasher& h, const NodeKind& kind) {
   h.add(static_cast<int>(kind.index()));
-  std::visit(overloaded{[](const Input&) {},
-                        [&](const Const& c) {
-                          hashExpr(h, c.splat);
-                          if (c.data) h.add(c.data->hash());
-                        },
-                        [&](const Map& m) { hashExpr(h, m.body); },
-                        [&](const Reduce& r) {
-                          hashCombine(h, r.combine);
-                          for (int axis : r.axes) h.add(axis);
-                        },
-                        [&](const Contract& c) {
-                          for (const std::string& labels : c.inputs) h.add(labels);
-                          h.add(c.output);
-                        },
-                        [&](const View& v) { hashView(h, v); }, [&](const Gather& v) { hashView(h, v); },
-                        [&](const Concat& c) { h.add(c.axis); },
-                        [&](const Update& u) {
-                          hashExprs(h, u.index);
-                          h.add(u.combine);
-                        },
-                        [&](const Branch& b) {
-                          hashNested(h, b.then);
-                          hashNested(h, b.otherwise);
-                        },
-                        [&](const Loop& l) {
-                          h.add(l.states);
-                          hashNested(h, l.body);
-                        },
-                        [&](const Scan& s) {
-                          h.add(s.states).add(s.scanned);
-                          for (bool reverse : s.reverse) h.add(static_cast<int>(reverse));
-                          hashNested(h, s.body);
-                        },
-                        [&](const Call& c) {
-                          h.add(c.routine);
-                          for (const auto& [name, values] : c.numbers) {
-                            h.add(name).add(static_cast<int>(values.size()));
-                            for (double v : values) h.add(v);
-                          }
-                          for (const auto& [name, text] : c.texts) h.add(name).add(text);
-                        },
-                        [&](const Group& g) { hashNested(h, g.body); }},
-             kind);
+  std::visit(
+      overloaded{[](const Input&) {},
+                 [&](const Const& c) {
+                   hashExpr(h, c.splat);
+                   if (c.data) h.add(c.data->hash());
+                 },
+                 [&](const Map& m) { hashExpr(h, m.body); },
+                 [&](const Reduce& r) {
+                   hashCombine(h, r.combine);
+                   for (int axis : r.axes) h.add(axis);
+                 },
+                 [&](const Contract& c) {
+                   for (const std::string& labels : c.inputs) h.add(labels);
+                   h.add(c.output);
+                 },
+                 [&](const View& v) { hashView(h, v); }, [&](const Gather& v) { hashView(h, v); },
+                 [&](const Concat& c) { h.add(c.axis); },
+                 [&](const Update& u) {
+                   hashExprs(h, u.index);
+                   h.add(u.combine);
+                 },
+                 [&](const Branch& b) {
+                   hashNested(h, b.then);
+                   hashNested(h, b.otherwise);
+                 },
+                 [&](const Loop& l) {
+                   h.add(l.states);
+                   hashNested(h, l.body);
+                 },
+                 [&](const Scan& s) {
+                   h.add(s.states).add(s.scanned);
+                   for (bool reverse : s.reverse) h.add(static_cast<int>(reverse));
+                   hashNested(h, s.body);
+                 },
+                 [&](const Call& c) {
+                   h.add(c.routine);
+                   for (const auto& [name, values] : c.numbers) {
+                     h.add(name).add(static_cast<int>(values.size()));
+                     for (double v : values) h.add(v);
+                   }
+                   for (const auto& [name, text] : c.texts) h.add(name).add(text);
+                 },
+                 [&](const Group& g) { hashNested(h, g.body); }},
+      kind);
 }
 
 /// Operands count by their number in `numbers`; without it by their place.
@@ -176,7 +178,8 @@ Hash hashGraph(const Graph& g, bool outermost) {
   Hasher h;
   const std::vector<int> numbers = valueNumbers(g);
   std::vector<int> order(numbers.size());
-  for (size_t i = 0; i < numbers.size(); i++) order[static_cast<size_t>(numbers[i])] = static_cast<int>(i);
+  for (size_t i = 0; i < numbers.size(); i++)
+    order[static_cast<size_t>(numbers[i])] = static_cast<int>(i);
   for (int i : order) hashNode(h, g.nodes[i], &numbers);
   for (Value v : g.outputs) h.add(numbers[v.node]).add(v.result);
   if (outermost)
@@ -208,14 +211,15 @@ std::string coordinate(int axis) { return fmt::format("d{}", axis); }
 std::string operandName(int i) { return fmt::format("${}", i); }
 
 std::string_view kindName(const NodeKind& kind) {
-  return std::visit(overloaded{[](const Input&) { return "input"; }, [](const Const&) { return "const"; },
-                               [](const Map&) { return "map"; }, [](const Reduce&) { return "reduce"; },
-                               [](const Contract&) { return "contract"; }, [](const View&) { return "view"; },
-                               [](const Gather&) { return "gather"; }, [](const Concat&) { return "concat"; },
-                               [](const Update&) { return "update"; }, [](const Branch&) { return "if"; },
-                               [](const Loop&) { return "loop"; }, [](const Scan&) { return "scan"; },
-                               [](const Call&) { return "call"; }, [](const Group&) { return "group"; }},
-                    kind);
+  return std::visit(
+      overloaded{[](const Input&) { return "input"; }, [](const Const&) { return "const"; },
+                 [](const Map&) { return "map"; }, [](const Reduce&) { return "reduce"; },
+                 [](const Contract&) { return "contract"; }, [](const View&) { return "view"; },
+                 [](const Gather&) { return "gather"; }, [](const Concat&) { return "concat"; },
+                 [](const Update&) { return "update"; }, [](const Branch&) { return "if"; },
+                 [](const Loop&) { return "loop"; }, [](const Scan&) { return "scan"; },
+                 [](const Call&) { return "call"; }, [](const Group&) { return "group"; }},
+      kind);
 }
 
 std::vector<std::vector<int>> usersOf(const Graph& g) {
@@ -239,23 +243,27 @@ Node mapExprs(const Node& n, const std::function<Expr(const Expr&)>& f) {
     one(v.guard);
   };
   for (TensorType& t : out.results) all(t.shape);
-  std::visit(overloaded{[](Input&) {}, [](Const&) {}, [&](Map& m) { one(m.body); }, [](Reduce&) {}, [](Contract&) {},
-                        [&](View& v) { view(v); }, [&](Gather& v) { view(v); }, [](Concat&) {},
-                        [&](Update& u) { all(u.index); }, [](Branch&) {}, [](Loop&) {}, [](Scan&) {}, [](Call&) {}, [](Group&) {}},
+  std::visit(overloaded{[](Input&) {}, [](Const&) {}, [&](Map& m) { one(m.body); }, [](Reduce&) {},
+                        [](Contract&) {}, [&](View& v) { view(v); }, [&](Gather& v) { view(v); },
+                        [](Concat&) {}, [&](Update& u) { all(u.index); }, [](Branch&) {},
+                        [](Loop&) {}, [](Scan&) {}, [](Call&) {}, [](Group&) {}},
              out.kind);
   return out;
 }
 
 std::vector<std::shared_ptr<const Graph>> nestedGraphs(const Node& n) {
   using List = std::vector<std::shared_ptr<const Graph>>;
-  return std::visit(overloaded{[](const Input&) { return List{}; }, [](const Const&) { return List{}; }, [](const Map&) { return List{}; },
-                               [](const Reduce&) { return List{}; }, [](const Contract&) { return List{}; },
-                               [](const View&) { return List{}; }, [](const Gather&) { return List{}; },
-                               [](const Concat&) { return List{}; }, [](const Update&) { return List{}; },
-                               [](const Branch& b) { return List{b.then, b.otherwise}; }, [](const Loop& l) { return List{l.body}; },
-                               [](const Scan& s) { return List{s.body}; }, [](const Call&) { return List{}; },
-                               [](const Group& g) { return List{g.body}; }},
-                    n.kind);
+  return std::visit(
+      overloaded{[](const Input&) { return List{}; }, [](const Const&) { return List{}; },
+                 [](const Map&) { return List{}; }, [](const Reduce&) { return List{}; },
+                 [](const Contract&) { return List{}; }, [](const View&) { return List{}; },
+                 [](const Gather&) { return List{}; }, [](const Concat&) { return List{}; },
+                 [](const Update&) { return List{}; },
+                 [](const Branch& b) { return List{b.then, b.otherwise}; },
+                 [](const Loop& l) { return List{l.body}; },
+                 [](const Scan& s) { return List{s.body}; }, [](const Call&) { return List{}; },
+                 [](const Group& g) { return List{g.body}; }},
+      n.kind);
 }
 
 Node withNested(Node n, const std::vector<std::shared_ptr<const Graph>>& graphs) {
@@ -294,10 +302,12 @@ Graph bindDims(const Graph& g, const std::map<std::string, int64_t>& values) {
     if (it == g.dims.end()) {
       std::string known;
       for (const auto& [dim, range] : g.dims) known += (known.empty() ? "" : ", ") + dim;
-      userError("dim '{}': the graph has no such dim, expected {}", name, known.empty() ? "none" : "one of " + known);
+      userError("dim '{}': the graph has no such dim, expected {}", name,
+                known.empty() ? "none" : "one of " + known);
     }
     if (value < it->second.low || value > it->second.high)
-      userError("dim '{}': found {}, expected {}..{}", name, value, it->second.low, it->second.high);
+      userError("dim '{}': found {}, expected {}..{}", name, value, it->second.low,
+                it->second.high);
     numbers.emplace(name, Expr(value));
   }
   return numbers.empty() ? g : bound(g, numbers);

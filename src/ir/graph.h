@@ -17,8 +17,8 @@ struct TensorType {
   std::vector<Expr> shape;  ///< numbers, or expressions over the graph's named dims
   int rank() const { return static_cast<int>(shape.size()); }
   bool isStatic() const;
-  int64_t extent(int axis) const;   ///< of a static axis (TEKTITE_CHECK)
-  int64_t elements() const;         ///< of a static shape
+  int64_t extent(int axis) const;  ///< of a static axis (TEKTITE_CHECK)
+  int64_t elements() const;        ///< of a static shape
   std::vector<int64_t> extents() const;
   friend bool operator==(const TensorType&, const TensorType&) = default;
 };
@@ -40,10 +40,11 @@ struct ConstData {
   const void* data = nullptr;
   size_t bytes = 0;
   std::shared_ptr<const void> owner;
-  bool mapped = false;   ///< lies in a mapped file
+  bool mapped = false;  ///< lies in a mapped file
   /// Gives the pages of mapped data back to the system, which reads them again when they are touched. Else does nothing.
   void forget() const;
-  Hash hash() const;  ///< of the bytes; computed once (large data: of a sample of it and its address are not enough, all is read)
+  Hash hash()
+      const;  ///< of the bytes; computed once (large data: of a sample of it and its address are not enough, all is read)
  private:
   mutable std::shared_ptr<Hash> hash_;
 };
@@ -51,83 +52,105 @@ struct ConstData {
 // ---- the kinds. Coordinates of the result are the variables d0, d1, ...; operands in bodies are $0, $1, ...
 struct Input {};
 struct Const {
-  std::shared_ptr<const ConstData> data;   // null: a splat
-  Expr splat;                              // an Imm of the dtype
+  std::shared_ptr<const ConstData> data;  // null: a splat
+  Expr splat;                             // an Imm of the dtype
 };
-struct Map { Expr body; };                 // $i: operand i's element (ranks equal, dims equal or 1); d0..: own coordinates
-struct Reduce {                            // operands: one a member of the tuple; axes stay with extent 1
+struct Map {
+  Expr body;
+};  // $i: operand i's element (ranks equal, dims equal or 1); d0..: own coordinates
+struct Reduce {  // operands: one a member of the tuple; axes stay with extent 1
   Combine combine;
   std::vector<int> axes;
 };
-struct Contract {                          // sum of products over labels: einsum. "nchwij,ocij->nohw"
-  std::vector<std::string> inputs;         // a letter an axis, per operand
+struct Contract {                   // sum of products over labels: einsum. "nchwij,ocij->nohw"
+  std::vector<std::string> inputs;  // a letter an axis, per operand
   std::string output;
   // The result's dtype is the accumulator's; operands are converted to it before they are multiplied.
 };
-struct View {                              // result[d] = guard & in range ? operand0[index(d)] : fill
-  std::vector<Expr> index;                 // over d0..; gather: may load $1[...], $2[...] (i64 or i32 operands, cast to i64)
-  Expr guard;                              // null: none
-  Expr fill;                               // an Imm; null: the index is provably in range
+struct View {  // result[d] = guard & in range ? operand0[index(d)] : fill
+  std::vector<Expr>
+      index;   // over d0..; gather: may load $1[...], $2[...] (i64 or i32 operands, cast to i64)
+  Expr guard;  // null: none
+  Expr fill;   // an Imm; null: the index is provably in range
 };
-struct Gather : View {};                   // a view whose index reads data; always has a fill, for indices out of range
-struct Concat { int axis; };
-struct Update {                            // a copy of operand 0; for every coordinate d of the values (the last operand), in row-major
-  std::vector<Expr> index;                 // order: base[index(d)] = combine(base[index(d)], values[d]); may load $1[...]; an index out of
-  std::string combine;                     // range is skipped. "": assign, else sum, product, max, min
+struct Gather : View {
+};  // a view whose index reads data; always has a fill, for indices out of range
+struct Concat {
+  int axis;
 };
-struct Branch { std::shared_ptr<const Graph> then, otherwise; };  // text: if; operand 0: bool; the others are the inputs of both
-struct Loop {                              // operands: trip count (i64), condition (bool), states..., captured...
-  std::shared_ptr<const Graph> body;       // inputs: iteration, condition, states..., captured...; outputs: condition, states..., scanned...
-  int states;                              // results: states..., scanned... (stacked on a new axis 0)
+struct
+    Update {  // a copy of operand 0; for every coordinate d of the values (the last operand), in row-major
+  std::vector<Expr>
+      index;  // order: base[index(d)] = combine(base[index(d)], values[d]); may load $1[...]; an index out of
+  std::string combine;  // range is skipped. "": assign, else sum, product, max, min
 };
-struct Scan {                              // operands: states..., scanned..., captured...; results: final states..., stacked slices...
-  std::shared_ptr<const Graph> body;       // inputs: states..., slices..., captured...; outputs: states..., slices...
-  int states, scanned;                     // axis 0 of scanned operands and results is the time axis; `reverse`: from the end, a flag each
-  std::vector<bool> reverse;               // of scanned operands, then of scanned results
+struct Branch {
+  std::shared_ptr<const Graph> then, otherwise;
+};  // text: if; operand 0: bool; the others are the inputs of both
+struct Loop {  // operands: trip count (i64), condition (bool), states..., captured...
+  std::shared_ptr<const Graph>
+      body;  // inputs: iteration, condition, states..., captured...; outputs: condition, states..., scanned...
+  int states;  // results: states..., scanned... (stacked on a new axis 0)
 };
-struct Call {                              // a host routine of the closed set (runtime/routines.h)
+struct
+    Scan {  // operands: states..., scanned..., captured...; results: final states..., stacked slices...
+  std::shared_ptr<const Graph>
+      body;  // inputs: states..., slices..., captured...; outputs: states..., slices...
+  int states,
+      scanned;  // axis 0 of scanned operands and results is the time axis; `reverse`: from the end, a flag each
+  std::vector<bool> reverse;  // of scanned operands, then of scanned results
+};
+struct Call {  // a host routine of the closed set (runtime/routines.h)
   std::string routine;
   std::map<std::string, std::vector<double>> numbers;  // its parameters
   std::map<std::string, std::string> texts;
 };
-struct GroupPlan;                          // fusion/plan.h
-struct Group {                             // one kernel: made by the fusion engine only
-  std::shared_ptr<const Graph> body;       // inputs = operands, outputs = results
-  std::shared_ptr<const GroupPlan> plan;   // how; null before scheduling
+struct GroupPlan;                         // fusion/plan.h
+struct Group {                            // one kernel: made by the fusion engine only
+  std::shared_ptr<const Graph> body;      // inputs = operands, outputs = results
+  std::shared_ptr<const GroupPlan> plan;  // how; null before scheduling
 };
-using NodeKind = std::variant<Input, Const, Map, Reduce, Contract, View, Gather, Concat, Update, Branch, Loop, Scan, Call, Group>;
+using NodeKind = std::variant<Input, Const, Map, Reduce, Contract, View, Gather, Concat, Update,
+                              Branch, Loop, Scan, Call, Group>;
 
 struct Node {
   NodeKind kind;
   std::vector<Value> operands;
   std::vector<TensorType> results;
-  std::string name;      ///< of an input or a named constant; else may be empty
-  std::string origin;    ///< the node of the input model it comes from, stable: what the ledger and reports call it
+  std::string name;  ///< of an input or a named constant; else may be empty
+  std::string
+      origin;  ///< the node of the input model it comes from, stable: what the ledger and reports call it
   template <class T>
-  const T* as() const { return std::get_if<T>(&kind); }
+  const T* as() const {
+    return std::get_if<T>(&kind);
+  }
 };
 
-struct DimRange { int64_t low = 0, high = int64_t{1} << 40; };
+struct DimRange {
+  int64_t low = 0, high = int64_t{1} << 40;
+};
 
 class Graph {
  public:
-  std::vector<Node> nodes;                 ///< topological order: operands come first
+  std::vector<Node> nodes;  ///< topological order: operands come first
   std::vector<Value> outputs;
-  std::vector<std::string> outputNames;    ///< as many as outputs, or none
-  std::map<std::string, DimRange> dims;    ///< named dims; a nested graph has those of the graph around it
+  std::vector<std::string> outputNames;  ///< as many as outputs, or none
+  std::map<std::string, DimRange>
+      dims;  ///< named dims; a nested graph has those of the graph around it
 
   const Node& node(Value v) const { return nodes[v.node]; }
   const TensorType& type(Value v) const { return nodes[v.node].results[v.result]; }
-  Value add(Node);                         ///< appends; the first result
-  std::vector<Value> inputs() const;       ///< Input nodes in order
-  Ranges ranges() const;                   ///< of the named dims
-  Hash hash() const;                       ///< structural: names of values and origins don't count
+  Value add(Node);                    ///< appends; the first result
+  std::vector<Value> inputs() const;  ///< Input nodes in order
+  Ranges ranges() const;              ///< of the named dims
+  Hash hash() const;                  ///< structural: names of values and origins don't count
 };
 
 std::string coordinate(int axis);  ///< "d3"
 std::string operandName(int i);    ///< "$3"
 
-Graph parseGraph(std::string_view text, const std::string& file);  ///< UserError `file:line:column: ...`
+Graph parseGraph(std::string_view text,
+                 const std::string& file);  ///< UserError `file:line:column: ...`
 std::string toText(const Graph&);
 /// Checks rules G1..Gn (DESIGN.md); InternalError names rule and node: a graph that comes from text or a pass must be sound.
 void verify(const Graph&);

@@ -38,11 +38,13 @@ Nest nestOf(const Contract& c, const Operands& operands) {
     for (size_t k = 0; k < c.inputs[i].size(); k++) {
       const char l = c.inputs[i][k];
       n.extents[l] = operands[i]->shape[k];
-      if (c.output.find(l) == std::string::npos && n.summed.find(l) == std::string::npos) n.summed += l;
+      if (c.output.find(l) == std::string::npos && n.summed.find(l) == std::string::npos)
+        n.summed += l;
     }
   int64_t best = 0;
   for (char l : c.output) {
-    const auto uses = std::count_if(c.inputs.begin(), c.inputs.end(), [&](const std::string& s) { return s.find(l) != s.npos; });
+    const auto uses = std::count_if(c.inputs.begin(), c.inputs.end(),
+                                    [&](const std::string& s) { return s.find(l) != s.npos; });
     const int64_t worth = std::min<int64_t>(n.extents[l], 512) * (uses > 1 ? 1 : 4);
     if (worth < best) continue;
     best = worth;
@@ -60,13 +62,16 @@ Nest nestOf(const Contract& c, const Operands& operands) {
 
 template <class T>
 T element(const Tensor& t, int64_t at) {
-  if constexpr (std::is_same_v<T, double>) return t.at(at);
-  else return isFloat(t.dtype) ? saturateTo(DType::I64, t.reals()[at]) : t.integers()[at];
+  if constexpr (std::is_same_v<T, double>)
+    return t.at(at);
+  else
+    return isFloat(t.dtype) ? saturateTo(DType::I64, t.reals()[at]) : t.integers()[at];
 }
 
 template <class T>
 Factor<T> factor(const Nest& nest, const std::string& labels, const Tensor& t) {
-  const std::string order = nest.outer + nest.summed + (nest.column ? std::string(1, nest.column) : "");
+  const std::string order =
+      nest.outer + nest.summed + (nest.column ? std::string(1, nest.column) : "");
   const std::vector<int64_t> from = rowMajor(t.shape);
   std::vector<int64_t> extents, source;
   Factor<T> f;
@@ -88,7 +93,8 @@ Factor<T> factor(const Nest& nest, const std::string& labels, const Tensor& t) {
   int64_t n = 1;
   for (int64_t e : extents) n *= e;
   f.values.resize(static_cast<size_t>(n));
-  const int64_t width = extents.empty() ? 1 : extents.back(), step = extents.empty() ? 0 : source.back();
+  const int64_t width = extents.empty() ? 1 : extents.back(),
+                step = extents.empty() ? 0 : source.back();
   if (!extents.empty()) {
     extents.pop_back();
     source.pop_back();
@@ -107,17 +113,27 @@ template <class T>
   const T p = x[0], q = x[1], r = x[2], s = x[3];
   int64_t i = 0;
   for (; i + 8 <= n; i += 8)
-    for (int k = 0; k < 8; k++) sum[i + k] = (((sum[i + k] + p * a[i + k]) + q * b[i + k]) + r * c[i + k]) + s * d[i + k];
+    for (int k = 0; k < 8; k++)
+      sum[i + k] = (((sum[i + k] + p * a[i + k]) + q * b[i + k]) + r * c[i + k]) + s * d[i + k];
   for (; i < n; i++) sum[i] = (((sum[i] + p * a[i]) + q * b[i]) + r * c[i]) + s * d[i];
 }
 #if defined(__x86_64__)
-[[gnu::target("avx2")]] void addRowsWide(double* sum, int64_t n, const double* x, const double* const* rows) { addRows(sum, n, x, rows); }
+[[gnu::target("avx2")]] void addRowsWide(double* sum, int64_t n, const double* x,
+                                         const double* const* rows) {
+  addRows(sum, n, x, rows);
+}
 const bool wide = __builtin_cpu_supports("avx2");
-void add4(double* sum, int64_t n, const double* x, const double* const* rows) { wide ? addRowsWide(sum, n, x, rows) : addRows(sum, n, x, rows); }
+void add4(double* sum, int64_t n, const double* x, const double* const* rows) {
+  wide ? addRowsWide(sum, n, x, rows) : addRows(sum, n, x, rows);
+}
 #else
-void add4(double* sum, int64_t n, const double* x, const double* const* rows) { addRows(sum, n, x, rows); }
+void add4(double* sum, int64_t n, const double* x, const double* const* rows) {
+  addRows(sum, n, x, rows);
+}
 #endif
-void add4(uint64_t* sum, int64_t n, const uint64_t* x, const uint64_t* const* rows) { addRows(sum, n, x, rows); }
+void add4(uint64_t* sum, int64_t n, const uint64_t* x, const uint64_t* const* rows) {
+  addRows(sum, n, x, rows);
+}
 
 /// The steps of one row's sum, in order; those of a number times a row are taken by fours.
 template <class T>
@@ -137,7 +153,8 @@ class RowSum {
       return;
     }
     flush();
-    for (size_t i = 0; i < sum_.size(); i++) sum_[i] += a[static_cast<int64_t>(i) * sa] * b[static_cast<int64_t>(i) * sb];
+    for (size_t i = 0; i < sum_.size(); i++)
+      sum_[i] += a[static_cast<int64_t>(i) * sa] * b[static_cast<int64_t>(i) * sb];
   }
   const std::vector<T>& finish() {
     flush();
@@ -147,9 +164,11 @@ class RowSum {
  private:
   void flush() {
     const int64_t n = static_cast<int64_t>(sum_.size());
-    if (waiting_ == 4) add4(sum_.data(), n, x_, rows_);
-    else for (int k = 0; k < waiting_; k++)
-      for (int64_t i = 0; i < n; i++) sum_[static_cast<size_t>(i)] += x_[k] * rows_[k][i];
+    if (waiting_ == 4)
+      add4(sum_.data(), n, x_, rows_);
+    else
+      for (int k = 0; k < waiting_; k++)
+        for (int64_t i = 0; i < n; i++) sum_[static_cast<size_t>(i)] += x_[k] * rows_[k][i];
     waiting_ = 0;
   }
   std::vector<T> sum_;
@@ -168,14 +187,16 @@ std::vector<int64_t> stridesAlong(const std::string& labels, const Contract& c, 
 
 /// Rows [first, last) of the result. T is double, or uint64_t for integers: wrapping sums wrap the same at the end.
 template <class T, class Store>
-void rows(const Nest& nest, const std::vector<Factor<T>>& factors, const std::vector<int64_t>& to, int64_t first, int64_t last, Store store) {
+void rows(const Nest& nest, const std::vector<Factor<T>>& factors, const std::vector<int64_t>& to,
+          int64_t first, int64_t last, Store store) {
   const size_t outer = nest.outer.size(), summed = nest.summed.size();
   const int64_t width = nest.width(), steps = nest.size(nest.summed);
   std::vector<std::vector<int64_t>> outerStrides, summedStrides;
   std::vector<int64_t> column;
   for (const Factor<T>& f : factors) {
     outerStrides.emplace_back(f.strides.begin(), f.strides.begin() + static_cast<long>(outer));
-    summedStrides.emplace_back(f.strides.begin() + static_cast<long>(outer), f.strides.begin() + static_cast<long>(outer + summed));
+    summedStrides.emplace_back(f.strides.begin() + static_cast<long>(outer),
+                               f.strides.begin() + static_cast<long>(outer + summed));
     column.push_back(nest.column ? f.strides.back() : 0);
   }
   outerStrides.push_back(to);
@@ -188,13 +209,18 @@ void rows(const Nest& nest, const std::vector<Factor<T>>& factors, const std::ve
     sum.start();
     Odometer k(inner, summedStrides, 0);
     for (int64_t s = 0; s < steps; s++, k.next()) {
-      const auto at = [&](size_t i) { return factors[i].values.data() + row.position(i) + k.position(i); };
-      if (factors.size() == 1) sum.add(&one, 0, at(0), column[0]);
-      else if (factors.size() == 2) sum.add(at(0), column[0], at(1), column[1]);
+      const auto at = [&](size_t i) {
+        return factors[i].values.data() + row.position(i) + k.position(i);
+      };
+      if (factors.size() == 1)
+        sum.add(&one, 0, at(0), column[0]);
+      else if (factors.size() == 2)
+        sum.add(at(0), column[0], at(1), column[1]);
       else {
         std::fill(scaled.begin(), scaled.end(), T(1));
         for (size_t i = 0; i < factors.size(); i++)
-          for (int64_t e = 0; e < width; e++) scaled[static_cast<size_t>(e)] *= at(i)[e * column[i]];
+          for (int64_t e = 0; e < width; e++)
+            scaled[static_cast<size_t>(e)] *= at(i)[e * column[i]];
         sum.add(scaled.data(), 1, &one, 0);
         sum.finish();
       }
@@ -204,13 +230,17 @@ void rows(const Nest& nest, const std::vector<Factor<T>>& factors, const std::ve
 }
 
 template <class T, class Store>
-void contract(const Contract& c, const Operands& operands, const Tensor& out, const Nest& nest, int threads, Store store) {
+void contract(const Contract& c, const Operands& operands, const Tensor& out, const Nest& nest,
+              int threads, Store store) {
   std::vector<Factor<T>> factors;
-  for (size_t i = 0; i < operands.size(); i++) factors.push_back(factor<T>(nest, c.inputs[i], *operands[i]));
+  for (size_t i = 0; i < operands.size(); i++)
+    factors.push_back(factor<T>(nest, c.inputs[i], *operands[i]));
   const std::vector<int64_t> to = stridesAlong(nest.outer, c, out);
   const int64_t n = nest.size(nest.outer);
-  const double work = static_cast<double>(n) * static_cast<double>(nest.width()) * static_cast<double>(nest.size(nest.summed));
-  parallelParts(n, work, threads, [&](int64_t a, int64_t b) { rows<T>(nest, factors, to, a, b, store); });
+  const double work = static_cast<double>(n) * static_cast<double>(nest.width()) *
+                      static_cast<double>(nest.size(nest.summed));
+  parallelParts(n, work, threads,
+                [&](int64_t a, int64_t b) { rows<T>(nest, factors, to, a, b, store); });
 }
 
 }  // namespace
@@ -220,12 +250,17 @@ void evalContract(const Contract& c, const Operands& operands, Tensor& out, int 
   const Nest nest = nestOf(c, operands);
   const int64_t step = nest.column ? stridesAlong(std::string(1, nest.column), c, out)[0] : 1;
   if (isFloat(out.dtype))
-    return contract<double>(c, operands, out, nest, threads, [&](int64_t at, const std::vector<double>& sum) {
-      for (size_t i = 0; i < sum.size(); i++) out.reals()[at + static_cast<int64_t>(i) * step] = sum[i];
-    });
-  contract<uint64_t>(c, operands, out, nest, threads, [&](int64_t at, const std::vector<uint64_t>& sum) {
-    for (size_t i = 0; i < sum.size(); i++) out.integers()[at + static_cast<int64_t>(i) * step] = wrapTo(out.dtype, static_cast<int64_t>(sum[i]));
-  });
+    return contract<double>(c, operands, out, nest, threads,
+                            [&](int64_t at, const std::vector<double>& sum) {
+                              for (size_t i = 0; i < sum.size(); i++)
+                                out.reals()[at + static_cast<int64_t>(i) * step] = sum[i];
+                            });
+  contract<uint64_t>(c, operands, out, nest, threads,
+                     [&](int64_t at, const std::vector<uint64_t>& sum) {
+                       for (size_t i = 0; i < sum.size(); i++)
+                         out.integers()[at + static_cast<int64_t>(i) * step] =
+                             wrapTo(out.dtype, static_cast<int64_t>(sum[i]));
+                     });
 }
 
 }  // namespace tektite

@@ -8,8 +8,12 @@ namespace tektite {
 
 constexpr int kBlock = ScalarProgram::kBlock;
 
-Odometer::Odometer(std::vector<int64_t> extents, std::vector<std::vector<int64_t>> strides, int64_t first)
-    : extents_(std::move(extents)), at_(extents_.size()), positions_(strides.size()), strides_(std::move(strides)) {
+Odometer::Odometer(std::vector<int64_t> extents, std::vector<std::vector<int64_t>> strides,
+                   int64_t first)
+    : extents_(std::move(extents)),
+      at_(extents_.size()),
+      positions_(strides.size()),
+      strides_(std::move(strides)) {
   for (size_t i = extents_.size(); i-- > 0;) {
     const int64_t n = std::max<int64_t>(extents_[i], 1);
     at_[i] = first % n;
@@ -34,7 +38,8 @@ std::vector<int64_t> rowMajor(const std::vector<int64_t>& extents) {
   return strides;
 }
 
-std::vector<int64_t> broadcastStrides(const std::vector<int64_t>& from, const std::vector<int64_t>& to) {
+std::vector<int64_t> broadcastStrides(const std::vector<int64_t>& from,
+                                      const std::vector<int64_t>& to) {
   std::vector<int64_t> strides = rowMajor(from);
   TEKTITE_CHECK(from.size() == to.size(), "rank {} read at rank {}", from.size(), to.size());
   for (size_t i = 0; i < from.size(); i++)
@@ -47,14 +52,16 @@ namespace {
 /// A body over operands and coordinates of a shape, axes merged where nobody tells them apart.
 class MapLoop {
  public:
-  MapLoop(const Map& m, const Operands& operands, const Tensor& out) : operands_(operands), rank_(out.shape.size()), program_({m.body}, names()) {
+  MapLoop(const Map& m, const Operands& operands, const Tensor& out)
+      : operands_(operands), rank_(out.shape.size()), program_({m.body}, names()) {
     std::vector<std::vector<int64_t>> strides;
     for (const Tensor* t : operands) strides.push_back(broadcastStrides(t->shape, out.shape));
     strides_.resize(operands.size());
     for (size_t i = 0; i < rank_; i++) {
       const bool keep = used(i);
       bool merge = !extents_.empty() && !keep && axes_.back() < 0;
-      for (size_t k = 0; merge && k < strides.size(); k++) merge = strides_[k].back() == strides[k][i] * out.shape[i];
+      for (size_t k = 0; merge && k < strides.size(); k++)
+        merge = strides_[k].back() == strides[k][i] * out.shape[i];
       if (out.shape[i] == 1 && !keep) continue;
       if (merge) {
         extents_.back() *= out.shape[i];
@@ -85,12 +92,17 @@ class MapLoop {
       for (int64_t from = 0; from < width; from += kBlock) {
         const int n = static_cast<int>(std::min<int64_t>(kBlock, width - from));
         for (size_t k = 0; k < operands_.size(); k++)
-          if (program_.uses(static_cast<int>(k))) copy(*operands_[k], at.position(k) + from * strides_[k][inner], strides_[k][inner], machine.variable(static_cast<int>(k)), n);
+          if (program_.uses(static_cast<int>(k)))
+            copy(*operands_[k], at.position(k) + from * strides_[k][inner], strides_[k][inner],
+                 machine.variable(static_cast<int>(k)), n);
         for (size_t i = 0; i < extents_.size(); i++)
           if (axes_[i] >= 0)
-            for (int e = 0; e < n; e++) machine.variable(slot(axes_[i])).integer[e] = i == inner ? from + e : at.coordinate(i);
+            for (int e = 0; e < n; e++)
+              machine.variable(slot(axes_[i])).integer[e] =
+                  i == inner ? from + e : at.coordinate(i);
         machine.run(n);
-        std::memcpy(out.integers() + row * width + from, machine.result(0).integer, static_cast<size_t>(n) * 8);
+        std::memcpy(out.integers() + row * width + from, machine.result(0).integer,
+                    static_cast<size_t>(n) * 8);
       }
   }
 
@@ -103,13 +115,16 @@ class MapLoop {
       for (int e = 0; e < n; e++) {
         if (wanted.list) at = Odometer(extents_, strides_, wanted.at(from + e));
         for (size_t k = 0; k < operands_.size(); k++)
-          if (program_.uses(static_cast<int>(k))) machine.variable(static_cast<int>(k)).integer[e] = operands_[k]->integers()[at.position(k)];
+          if (program_.uses(static_cast<int>(k)))
+            machine.variable(static_cast<int>(k)).integer[e] =
+                operands_[k]->integers()[at.position(k)];
         for (size_t i = 0; i < extents_.size(); i++)
           if (axes_[i] >= 0) machine.variable(slot(axes_[i])).integer[e] = at.coordinate(i);
         if (!wanted.list) at.next();
       }
       machine.run(n);
-      for (int e = 0; e < n; e++) out.integers()[wanted.at(from + e)] = machine.result(0).integer[e];
+      for (int e = 0; e < n; e++)
+        out.integers()[wanted.at(from + e)] = machine.result(0).integer[e];
     }
   }
 
@@ -129,9 +144,12 @@ class MapLoop {
   }
   static void copy(const Tensor& t, int64_t from, int64_t stride, ScalarProgram::Block& to, int n) {
     const int64_t* source = t.integers() + from;  // the bits, of doubles too
-    if (stride == 1) std::memcpy(to.integer, source, static_cast<size_t>(n) * 8);
-    else if (stride == 0) std::fill_n(to.integer, n, *source);
-    else for (int e = 0; e < n; e++) to.integer[e] = source[e * stride];
+    if (stride == 1)
+      std::memcpy(to.integer, source, static_cast<size_t>(n) * 8);
+    else if (stride == 0)
+      std::fill_n(to.integer, n, *source);
+    else
+      for (int e = 0; e < n; e++) to.integer[e] = source[e * stride];
   }
 
   const Operands& operands_;
@@ -149,8 +167,12 @@ void evalMap(const Map& m, const Operands& operands, Tensor& out, Wanted wanted,
   const MapLoop loop(m, operands, out);
   const int64_t n = wanted.count(out);
   const double work = static_cast<double>(n) * loop.length();
-  if (wanted.list || loop.shortRows()) parallelParts(n, work * 4, threads, [&](int64_t a, int64_t b) { loop.byElements(out, wanted, a, b); });
-  else parallelParts(loop.rows(), work, threads, [&](int64_t a, int64_t b) { loop.byRows(out, a, b); });
+  if (wanted.list || loop.shortRows())
+    parallelParts(n, work * 4, threads,
+                  [&](int64_t a, int64_t b) { loop.byElements(out, wanted, a, b); });
+  else
+    parallelParts(loop.rows(), work, threads,
+                  [&](int64_t a, int64_t b) { loop.byRows(out, a, b); });
 }
 
 void evalConcat(const Concat& c, const Operands& operands, Tensor& out) {
@@ -160,7 +182,9 @@ void evalConcat(const Concat& c, const Operands& operands, Tensor& out) {
   for (size_t i = axis + 1; i < out.shape.size(); i++) inner *= out.shape[i];
   for (const Tensor* t : operands) {
     const int64_t width = t->shape[axis] * inner, pitch = out.shape[axis] * inner;
-    for (int64_t i = 0; i < outer; i++) std::memcpy(out.integers() + i * pitch + done, t->integers() + i * width, static_cast<size_t>(width) * 8);
+    for (int64_t i = 0; i < outer; i++)
+      std::memcpy(out.integers() + i * pitch + done, t->integers() + i * width,
+                  static_cast<size_t>(width) * 8);
     done += width;
   }
 }

@@ -62,28 +62,35 @@ void builtin(const Axes& a, const T* in, T* out, int64_t firstRow, int64_t lastR
 double larger(double a, double b) { return std::isnan(a) ? a : std::isnan(b) ? b : a < b ? b : a; }
 double smaller(double a, double b) { return std::isnan(a) ? a : std::isnan(b) ? b : b < a ? b : a; }
 
-bool fast(const Reduce& r, const Axes& a, const Tensor& in, Tensor& out, int64_t first, int64_t last) {
+bool fast(const Reduce& r, const Axes& a, const Tensor& in, Tensor& out, int64_t first,
+          int64_t last) {
   const std::string& name = r.combine.name;
   if (r.combine.arity() != 1 || !isBuiltinCombine(name)) return false;
   if (isFloat(in.dtype)) {
-    const auto run = [&](auto join) { return builtin(a, in.reals(), out.reals(), first, last, join), true; };
+    const auto run = [&](auto join) {
+      return builtin(a, in.reals(), out.reals(), first, last, join), true;
+    };
     if (name == "sum") return run([](double x, double y) { return x + y; });
     if (name == "product") return run([](double x, double y) { return x * y; });
     if (name == "max") return run(larger);
     if (name == "min") return run(smaller);
     return false;
   }
-  const auto run = [&](auto join) { return builtin(a, in.integers(), out.integers(), first, last, join), true; };
+  const auto run = [&](auto join) {
+    return builtin(a, in.integers(), out.integers(), first, last, join), true;
+  };
   const DType t = in.dtype;
   const auto u = [](int64_t v) { return static_cast<uint64_t>(v); };
-  if (name == "sum") return run([=](int64_t x, int64_t y) { return wrapTo(t, static_cast<int64_t>(u(x) + u(y))); });
+  if (name == "sum")
+    return run([=](int64_t x, int64_t y) { return wrapTo(t, static_cast<int64_t>(u(x) + u(y))); });
   if (name == "any") return run([](int64_t x, int64_t y) { return x | y; });
   if (name == "all") return run([](int64_t x, int64_t y) { return x & y; });
   return false;
 }
 
 /// Any combine: a tuple at a time.
-void general(const Reduce& r, const ScalarProgram& program, const Axes& a, const Operands& in, std::vector<Tensor>& out, int64_t first, int64_t last) {
+void general(const Reduce& r, const ScalarProgram& program, const Axes& a, const Operands& in,
+             std::vector<Tensor>& out, int64_t first, int64_t last) {
   const size_t inner = a.extents.size() - 1, arity = r.combine.arity();
   const int64_t width = a.extents[inner];
   ScalarProgram::Machine machine(program, {});
@@ -96,11 +103,14 @@ void general(const Reduce& r, const ScalarProgram& program, const Axes& a, const
       const int64_t to = at.position(0) + (a.reduced[inner] ? 0 : from);
       for (size_t k = 0; k < arity; k++) {
         const int left = static_cast<int>(k), right = static_cast<int>(arity + k);
-        if (program.uses(left)) std::copy_n(out[k].integers() + to, n, machine.variable(left).integer);
-        if (program.uses(right)) std::copy_n(in[k]->integers() + row * width + from, n, machine.variable(right).integer);
+        if (program.uses(left))
+          std::copy_n(out[k].integers() + to, n, machine.variable(left).integer);
+        if (program.uses(right))
+          std::copy_n(in[k]->integers() + row * width + from, n, machine.variable(right).integer);
       }
       machine.run(n);
-      for (size_t k = 0; k < arity; k++) std::copy_n(machine.result(static_cast<int>(k)).integer, n, out[k].integers() + to);
+      for (size_t k = 0; k < arity; k++)
+        std::copy_n(machine.result(static_cast<int>(k)).integer, n, out[k].integers() + to);
     }
 }
 
@@ -111,7 +121,8 @@ void evalReduce(const Reduce& r, const Operands& in, std::vector<Tensor>& out, i
   const ScalarProgram identity(c.identity, {});
   ScalarProgram::Machine start(identity, {});
   start.run(1);
-  for (size_t k = 0; k < out.size(); k++) std::fill_n(out[k].integers(), out[k].elements(), start.result(static_cast<int>(k)).integer[0]);
+  for (size_t k = 0; k < out.size(); k++)
+    std::fill_n(out[k].integers(), out[k].elements(), start.result(static_cast<int>(k)).integer[0]);
   if (in[0]->elements() == 0) return;
   std::vector<std::string> names = c.left;
   names.insert(names.end(), c.right.begin(), c.right.end());
@@ -124,8 +135,11 @@ void evalReduce(const Reduce& r, const Operands& in, std::vector<Tensor>& out, i
   // Parts are of the first axis, so that nobody else has a part of the same result.
   const bool split = !a.reduced[0] && a.extents.size() > 1;
   const int64_t perFirst = rows / a.extents[0];
-  if (!split) part(0, rows);
-  else parallelParts(a.extents[0], static_cast<double>(in[0]->elements()) * 2, threads, [&](int64_t x, int64_t y) { part(x * perFirst, y * perFirst); });
+  if (!split)
+    part(0, rows);
+  else
+    parallelParts(a.extents[0], static_cast<double>(in[0]->elements()) * 2, threads,
+                  [&](int64_t x, int64_t y) { part(x * perFirst, y * perFirst); });
 }
 
 }  // namespace tektite

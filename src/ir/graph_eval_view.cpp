@@ -20,7 +20,8 @@ int64_t bitsOfFill(const View& v) {
 /// Source indices that are sums of multiples of coordinates: whole rows are copied.
 class LinearView {
  public:
-  LinearView(const View& v, const Tensor& in, const Tensor& out) : in_(in), out_(out), fill_(bitsOfFill(v)) {
+  LinearView(const View& v, const Tensor& in, const Tensor& out)
+      : in_(in), out_(out), fill_(bitsOfFill(v)) {
     valid_ = !v.guard && !out.shape.empty();
     for (size_t a = 0; valid_ && a < v.index.size(); a++) {
       const Linear l = linearOf(v.index[a]);
@@ -68,8 +69,10 @@ class LinearView {
       int64_t* to = out.integers() + row * width;
       const int64_t* source = in_.integers();
       std::fill(to, to + low, fill_);
-      if (step == 1) std::copy(source + from + low, source + from + high, to + low);
-      else for (int64_t i = low; i < high; i++) to[i] = source[from + i * step];
+      if (step == 1)
+        std::copy(source + from + low, source + from + high, to + low);
+      else
+        for (int64_t i = low; i < high; i++) to[i] = source[from + i * step];
       std::fill(to + high, to + width, fill_);
     }
   }
@@ -86,8 +89,13 @@ class LinearView {
 /// Any index and guard: evaluated in blocks of elements. Loads read the operands, the first one counts by its shape only.
 class ComputedView {
  public:
-  ComputedView(const View& v, const Operands& operands, std::vector<int64_t> from, std::vector<int64_t> to)
-      : view_(v), operands_(operands), from_(std::move(from)), to_(std::move(to)), program_(results(v), names(to_.size())) {}
+  ComputedView(const View& v, const Operands& operands, std::vector<int64_t> from,
+               std::vector<int64_t> to)
+      : view_(v),
+        operands_(operands),
+        from_(std::move(from)),
+        to_(std::move(to)),
+        program_(results(v), names(to_.size())) {}
   int length() const { return program_.length() + 4; }
 
   /// see(element, position in the operand or -1)
@@ -101,7 +109,8 @@ class ComputedView {
       for (int e = 0; e < n; e++) {
         if (wanted.list) at = Odometer(to_, {}, wanted.at(from + e));
         for (size_t i = 0; i < to_.size(); i++)
-          if (program_.uses(static_cast<int>(i))) machine.variable(static_cast<int>(i)).integer[e] = at.coordinate(i);
+          if (program_.uses(static_cast<int>(i)))
+            machine.variable(static_cast<int>(i)).integer[e] = at.coordinate(i);
         if (!wanted.list) at.next();
       }
       machine.run(n);
@@ -113,7 +122,8 @@ class ComputedView {
           inside = inside && index >= 0 && index < from_[a];
           flat = flat * from_[a] + index;
         }
-        TEKTITE_CHECK(inside || view_.fill, "a view without a fill leaves its operand [{}]", fmt::join(from_, "x"));
+        TEKTITE_CHECK(inside || view_.fill, "a view without a fill leaves its operand [{}]",
+                      fmt::join(from_, "x"));
         see(wanted.at(from + e), inside ? flat : -1);
       }
     }
@@ -144,17 +154,20 @@ void evalView(const View& v, const Operands& operands, Tensor& out, Wanted wante
   if (n == 0) return;
   if (!wanted.list && operands.size() == 1)
     if (const LinearView linear(v, *operands[0], out); linear.valid())
-      return parallelParts(linear.rowCount(), static_cast<double>(n), threads, [&](int64_t a, int64_t b) { linear.rows(out, a, b); });
+      return parallelParts(linear.rowCount(), static_cast<double>(n), threads,
+                           [&](int64_t a, int64_t b) { linear.rows(out, a, b); });
   const ComputedView view(v, operands, operands[0]->shape, out.shape);
   const int64_t fill = bitsOfFill(v);
   const int64_t* in = operands[0]->integers();
   parallelParts(n, static_cast<double>(n) * view.length(), threads, [&](int64_t a, int64_t b) {
-    view.elements(wanted, a, b, [&](int64_t element, int64_t at) { out.integers()[element] = at < 0 ? fill : in[at]; });
+    view.elements(wanted, a, b, [&](int64_t element, int64_t at) {
+      out.integers()[element] = at < 0 ? fill : in[at];
+    });
   });
 }
 
-void viewPositions(const View& v, const std::vector<int64_t>& from, const std::vector<int64_t>& to, const std::vector<int64_t>& elements,
-                   const std::function<void(int64_t)>& see) {
+void viewPositions(const View& v, const std::vector<int64_t>& from, const std::vector<int64_t>& to,
+                   const std::vector<int64_t>& elements, const std::function<void(int64_t)>& see) {
   const Operands none;
   const ComputedView view(v, none, from, to);
   view.elements({&elements}, 0, static_cast<int64_t>(elements.size()), [&](int64_t, int64_t at) {
@@ -170,12 +183,17 @@ void evalUpdate(const Update& u, const Operands& operands, Tensor& out) {
   const ScalarProgram program(u.index, names);
   ScalarProgram::Machine machine(program, operands);
   const Expr old = var("old", base.dtype);
-  const ScalarProgram join(u.combine.empty() ? std::vector{old} : builtinCombine(u.combine, base.dtype).join({old}, {var("new", base.dtype)}), {"old", "new"});
+  const ScalarProgram join(
+      u.combine.empty()
+          ? std::vector{old}
+          : builtinCombine(u.combine, base.dtype).join({old}, {var("new", base.dtype)}),
+      {"old", "new"});
   ScalarProgram::Machine joined(join, {});
   Odometer at(values.shape, {}, 0);
   for (int64_t i = 0; i < values.elements(); i++, at.next()) {
     for (size_t k = 0; k < names.size(); k++)
-      if (program.uses(static_cast<int>(k))) machine.variable(static_cast<int>(k)).integer[0] = at.coordinate(k);
+      if (program.uses(static_cast<int>(k)))
+        machine.variable(static_cast<int>(k)).integer[0] = at.coordinate(k);
     machine.run(1);
     int64_t flat = 0;
     bool inside = true;

@@ -34,7 +34,7 @@ class Parser {
   Graph graph(bool outermost) {
     in_.expect("(");
     if (!in_.accept(")")) {
-      do outermost && in_.at("dim") && in_.peek(1).kind == Token::Name ? dim() : input();
+      do outermost&& in_.at("dim") && in_.peek(1).kind == Token::Name ? dim() : input();
       while (in_.accept(","));
       in_.expect(")");
     }
@@ -72,7 +72,8 @@ class Parser {
   std::string valueName(std::string_view what) {
     if (in_.peek().kind == Token::String) return std::string(in_.next().text);
     if (!in_.accept("%")) return in_.name(what);
-    if (in_.peek().kind != Token::Name && in_.peek().kind != Token::Number) in_.fail("a value's name after '%'");
+    if (in_.peek().kind != Token::Name && in_.peek().kind != Token::Number)
+      in_.fail("a value's name after '%'");
     return "%" + std::string(in_.next().text);
   }
   Value value() {
@@ -94,7 +95,9 @@ class Parser {
     in_.expect(close);
     return out;
   }
-  void append(const std::vector<Value>& more) { operands_.insert(operands_.end(), more.begin(), more.end()); }
+  void append(const std::vector<Value>& more) {
+    operands_.insert(operands_.end(), more.begin(), more.end());
+  }
   std::vector<int64_t> integers() {
     std::vector<int64_t> out;
     in_.expect("[");
@@ -137,13 +140,15 @@ class Parser {
     in_.expect("dim");
     const Token t = in_.peek();
     const std::string name = in_.name("a dim's name");
-    if (isCoordinate(name, 100)) in_.failAt(t, fmt::format("'{}' is a coordinate, expected another name for a dim", name));
+    if (isCoordinate(name, 100))
+      in_.failAt(t, fmt::format("'{}' is a coordinate, expected another name for a dim", name));
     in_.expect(":");
     DimRange range;
     range.low = in_.integer("the least value");
     in_.expect("..");
     range.high = in_.integer("the greatest value");
-    if (!s_.dims.emplace(name, range).second) in_.failAt(t, fmt::format("'{}' is defined twice", name));
+    if (!s_.dims.emplace(name, range).second)
+      in_.failAt(t, fmt::format("'{}' is defined twice", name));
   }
   void input() {
     const Token t = in_.peek();
@@ -171,9 +176,12 @@ class Parser {
     n.operands = operands_;
     if (n.results.empty()) types(n);
     n.origin = origin();
-    if (n.results.size() != names.size()) in_.failAt(start, fmt::format("found {} names for {} results", names.size(), n.results.size()));
+    if (n.results.size() != names.size())
+      in_.failAt(start,
+                 fmt::format("found {} names for {} results", names.size(), n.results.size()));
     const Value v = g_.add(std::move(n));
-    for (size_t i = 0; i < names.size(); i++) define(names[i].first, names[i].second, {v.node, static_cast<int>(i)});
+    for (size_t i = 0; i < names.size(); i++)
+      define(names[i].first, names[i].second, {v.node, static_cast<int>(i)});
   }
   void types(Node& n) {
     in_.expect(":");
@@ -181,19 +189,32 @@ class Parser {
     while (in_.accept(","));
   }
   bool fill(const std::string& kind, Node& n) {
-    if (kind == "const") constant(n);
-    else if (kind == "map") map(n);
-    else if (kind == "reduce") reduce(n);
-    else if (kind == "contract") contract(n);
-    else if (kind == "view" || kind == "gather") view(n, kind == "gather");
-    else if (kind == "concat") concat(n);
-    else if (kind == "update") update(n);
-    else if (kind == "if") branch(n);
-    else if (kind == "loop") loop(n);
-    else if (kind == "scan") scan(n);
-    else if (kind == "call") call(n);
-    else if (kind == "group") group(n);
-    else return false;
+    if (kind == "const")
+      constant(n);
+    else if (kind == "map")
+      map(n);
+    else if (kind == "reduce")
+      reduce(n);
+    else if (kind == "contract")
+      contract(n);
+    else if (kind == "view" || kind == "gather")
+      view(n, kind == "gather");
+    else if (kind == "concat")
+      concat(n);
+    else if (kind == "update")
+      update(n);
+    else if (kind == "if")
+      branch(n);
+    else if (kind == "loop")
+      loop(n);
+    else if (kind == "scan")
+      scan(n);
+    else if (kind == "call")
+      call(n);
+    else if (kind == "group")
+      group(n);
+    else
+      return false;
     return true;
   }
 
@@ -251,13 +272,16 @@ class Parser {
       do {
         const Expr e = parseExpr(in_, names_, t.dtype);
         if (!e.as<Imm>()) in_.fail("a number");
-        if (count < t.elements() && isFloat(t.dtype)) storeFloat(t.dtype, bytes->data(), count, e.as<Imm>()->real);
-        else if (count < t.elements()) storeInteger(t.dtype, bytes->data(), count, e.as<Imm>()->integer);
+        if (count < t.elements() && isFloat(t.dtype))
+          storeFloat(t.dtype, bytes->data(), count, e.as<Imm>()->real);
+        else if (count < t.elements())
+          storeInteger(t.dtype, bytes->data(), count, e.as<Imm>()->integer);
         count++;
       } while (in_.accept(","));
       in_.expect("]");
     }
-    if (count != t.elements()) in_.failAt(start, fmt::format("found {} numbers for {}", count, toText(t)));
+    if (count != t.elements())
+      in_.failAt(start, fmt::format("found {} numbers for {}", count, toText(t)));
     data.data = bytes->data();
     data.owner = bytes;
   }
@@ -278,16 +302,20 @@ class Parser {
     do operands_.push_back(value());
     while (in_.accept(","));
     Reduce r;
-    const auto it = std::find_if(s_.combines.begin(), s_.combines.end(), [&](const Combine& c) { return c.name == name; });
+    const auto it = std::find_if(s_.combines.begin(), s_.combines.end(),
+                                 [&](const Combine& c) { return c.name == name; });
     if (it != s_.combines.end()) {
       r.combine = *it;
     } else {
       const DType type = g_.type(operands_[0]).dtype;
       if (!isBuiltinCombine(name)) in_.failAt(t, fmt::format("unknown combine '{}'", name));
-      if ((type == DType::Bool) != (name == "any" || name == "all")) in_.failAt(t, fmt::format("combine '{}' of {}", name, tektite::name(type)));
+      if ((type == DType::Bool) != (name == "any" || name == "all"))
+        in_.failAt(t, fmt::format("combine '{}' of {}", name, tektite::name(type)));
       r.combine = builtinCombine(name, type);
     }
-    if (r.combine.arity() != operands_.size()) in_.failAt(t, fmt::format("combine '{}' takes {} operands, found {}", name, r.combine.arity(), operands_.size()));
+    if (r.combine.arity() != operands_.size())
+      in_.failAt(t, fmt::format("combine '{}' takes {} operands, found {}", name, r.combine.arity(),
+                                operands_.size()));
     in_.expect("axes");
     in_.expect("=");
     for (int64_t axis : integers()) r.axes.push_back(static_cast<int>(axis));
@@ -299,10 +327,13 @@ class Parser {
     while (in_.accept(","));
     const Token t = in_.peek();
     std::string spec;
-    if (t.kind == Token::String) spec = std::string(in_.next().text);
-    else while (!in_.at(":") && in_.peek().kind != Token::End) spec += in_.next().text;
+    if (t.kind == Token::String)
+      spec = std::string(in_.next().text);
+    else
+      while (!in_.at(":") && in_.peek().kind != Token::End) spec += in_.next().text;
     const size_t arrow = spec.find("->");
-    if (arrow == spec.npos) in_.failAt(t, fmt::format("expected labels like 'ij,jk->ik', found '{}'", spec));
+    if (arrow == spec.npos)
+      in_.failAt(t, fmt::format("expected labels like 'ij,jk->ik', found '{}'", spec));
     Contract c{{}, spec.substr(arrow + 2)};
     spec.resize(arrow);
     for (size_t from = 0;;) {
@@ -311,7 +342,9 @@ class Parser {
       if (comma == spec.npos) break;
       from = comma + 1;
     }
-    if (c.inputs.size() != operands_.size()) in_.failAt(t, fmt::format("found labels of {} operands, expected {}", c.inputs.size(), operands_.size()));
+    if (c.inputs.size() != operands_.size())
+      in_.failAt(t, fmt::format("found labels of {} operands, expected {}", c.inputs.size(),
+                                operands_.size()));
     n.kind = std::move(c);
   }
 
@@ -323,12 +356,14 @@ class Parser {
     if (!in_.accept(")")) {
       do {
         const Token c = in_.peek();
-        if (in_.name("a coordinate") != coordinate(count)) in_.failAt(c, fmt::format("expected '{}', found '{}'", coordinate(count), c.text));
+        if (in_.name("a coordinate") != coordinate(count))
+          in_.failAt(c, fmt::format("expected '{}', found '{}'", coordinate(count), c.text));
         count++;
       } while (in_.accept(","));
       in_.expect(")");
     }
-    if (count != rank) in_.failAt(t, fmt::format("found {} coordinates for a {} of rank {}", count, what, rank));
+    if (count != rank)
+      in_.failAt(t, fmt::format("found {} coordinates for a {} of rank {}", count, what, rank));
     in_.expect("->");
     in_.expect("(");
     std::vector<Expr> out;
@@ -354,8 +389,10 @@ class Parser {
       in_.expect("=");
       v.guard = parseExpr(in_, names_, DType::Bool);
     }
-    if (gathers) n.kind = Gather{std::move(v)};
-    else n.kind = std::move(v);
+    if (gathers)
+      n.kind = Gather{std::move(v)};
+    else
+      n.kind = std::move(v);
     past(after);
   }
 
@@ -379,13 +416,16 @@ class Parser {
       in_.expect("=");
       const Token t = in_.peek();
       u.combine = in_.name("a combine's name");
-      if (!isBuiltinCombine(u.combine)) in_.failAt(t, fmt::format("unknown combine '{}'", u.combine));
+      if (!isBuiltinCombine(u.combine))
+        in_.failAt(t, fmt::format("unknown combine '{}'", u.combine));
     }
     n.kind = std::move(u);
   }
 
   // ---- nested graphs
-  std::shared_ptr<const Graph> nested() { return std::make_shared<const Graph>(Parser(s_).graph(false)); }
+  std::shared_ptr<const Graph> nested() {
+    return std::make_shared<const Graph>(Parser(s_).graph(false));
+  }
 
   void branch(Node& n) {
     operands_.push_back(value());
@@ -425,7 +465,9 @@ class Parser {
     n.kind = std::move(s);
     types(n);
     auto& scan = std::get<Scan>(n.kind);
-    if (scan.reverse.empty()) scan.reverse.resize(scan.scanned + n.results.size() - std::min<size_t>(scan.states, n.results.size()));
+    if (scan.reverse.empty())
+      scan.reverse.resize(scan.scanned + n.results.size() -
+                          std::min<size_t>(scan.states, n.results.size()));
   }
   void group(Node& n) {
     append(list("(", ")"));
@@ -462,13 +504,15 @@ class Parser {
     if (in_.at("}")) return;
     do {
       const Token t = in_.peek();
-      const bool named = t.text != "%" && in_.peek(1).text == "=" && in_.peek(1).kind == Token::Sign;
+      const bool named =
+          t.text != "%" && in_.peek(1).text == "=" && in_.peek(1).kind == Token::Sign;
       if (named) {
         if (t.kind != Token::Name && t.kind != Token::String) in_.fail("an output's name");
         g_.outputNames.emplace_back(in_.next().text);
         in_.next();
       }
-      if (named != !g_.outputNames.empty()) in_.failAt(t, "some outputs have names, expected all or none");
+      if (named != !g_.outputNames.empty())
+        in_.failAt(t, "some outputs have names, expected all or none");
       g_.outputs.push_back(value());
     } while (in_.accept(","));
   }
@@ -490,7 +534,8 @@ Graph parseGraph(std::string_view text, const std::string& file) {
   while (s.in.at("combine")) s.combines.push_back(parseCombine(s.in));
   for (size_t i = 0; i < s.combines.size(); i++)
     for (size_t k = 0; k < i; k++)
-      if (s.combines[i].name == s.combines[k].name) s.in.fail(fmt::format("a graph; combine '{}' is declared twice", s.combines[i].name));
+      if (s.combines[i].name == s.combines[k].name)
+        s.in.fail(fmt::format("a graph; combine '{}' is declared twice", s.combines[i].name));
   s.in.expect("graph");
   Graph g = Parser(s).graph(true);
   if (s.in.peek().kind != Token::End) s.in.fail("the end");

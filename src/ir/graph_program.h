@@ -23,8 +23,12 @@ class ScalarProgram {
   class Machine {
    public:
     Machine(const ScalarProgram&, std::span<const Tensor* const> tensors);
-    Block& variable(int i) { return registers_[static_cast<size_t>(program_.slots_[static_cast<size_t>(i)])]; }  ///< only where it uses it
-    const Block& result(int i) const { return registers_[static_cast<size_t>(program_.results_[static_cast<size_t>(i)])]; }
+    Block& variable(int i) {
+      return registers_[static_cast<size_t>(program_.slots_[static_cast<size_t>(i)])];
+    }  ///< only where it uses it
+    const Block& result(int i) const {
+      return registers_[static_cast<size_t>(program_.results_[static_cast<size_t>(i)])];
+    }
     void run(int elements);
 
    private:
@@ -56,6 +60,7 @@ class ScalarProgram {
 };
 
 /// f(first, last) over parts of [0, n), on as many threads where `work` (scalar steps in all) is worth it.
-void parallelParts(int64_t n, double work, int threads, const std::function<void(int64_t first, int64_t last)>& f);
+void parallelParts(int64_t n, double work, int threads,
+                   const std::function<void(int64_t first, int64_t last)>& f);
 
 }  // namespace tektite

@@ -10,7 +10,8 @@ namespace {
 using Shapes = std::vector<std::vector<int64_t>>;
 using Need = std::function<void(size_t, int64_t)>;
 
-void mapNeeds(const std::vector<int64_t>& out, const Shapes& shapes, const std::vector<int64_t>& elements, const Need& need) {
+void mapNeeds(const std::vector<int64_t>& out, const Shapes& shapes,
+              const std::vector<int64_t>& elements, const Need& need) {
   std::vector<std::vector<int64_t>> strides;
   for (const auto& s : shapes) strides.push_back(broadcastStrides(s, out));
   for (int64_t e : elements) {
@@ -71,7 +72,8 @@ void contracted(const Contract& c, const Shapes& shapes, int64_t e, F see) {
   }
 }
 
-void concatNeeds(const Concat& c, const std::vector<int64_t>& out, const Shapes& shapes, const std::vector<int64_t>& elements, const Need& need) {
+void concatNeeds(const Concat& c, const std::vector<int64_t>& out, const Shapes& shapes,
+                 const std::vector<int64_t>& elements, const Need& need) {
   const size_t axis = static_cast<size_t>(c.axis);
   for (int64_t e : elements) {
     const Odometer at(out, {}, e);
@@ -79,40 +81,50 @@ void concatNeeds(const Concat& c, const std::vector<int64_t>& out, const Shapes&
     size_t k = 0;
     while (along >= shapes[k][axis]) along -= shapes[k++][axis];
     int64_t position = 0;
-    for (size_t i = 0; i < out.size(); i++) position = position * shapes[k][i] + (i == axis ? along : at.coordinate(i));
+    for (size_t i = 0; i < out.size(); i++)
+      position = position * shapes[k][i] + (i == axis ? along : at.coordinate(i));
     need(k, position);
   }
 }
 
 }  // namespace
 
-bool needsOf(const Node& n, const Shapes& shapes, const std::vector<int64_t>& elements, const Need& need) {
+bool needsOf(const Node& n, const Shapes& shapes, const std::vector<int64_t>& elements,
+             const Need& need) {
   const std::vector<int64_t> out = n.results[0].extents();
   const auto all = [] { return false; };
-  return std::visit(overloaded{[&](const Input&) { return true; }, [&](const Const&) { return true; },
-                               [&](const Map&) { return mapNeeds(out, shapes, elements, need), true; },
-                               [&](const Reduce& r) {
-                                 for (int64_t e : elements)
-                                   reduced(r, shapes[0], e, [&](int64_t at) {
-                                     for (size_t k = 0; k < shapes.size(); k++) need(k, at);
-                                   });
-                                 return true;
-                               },
-                               [&](const Contract& c) {
-                                 for (int64_t e : elements)
-                                   contracted(c, shapes, e, [&](const std::vector<int64_t>& at) {
-                                     for (size_t k = 0; k < at.size(); k++) need(k, at[k]);
-                                   });
-                                 return true;
-                               },
-                               [&](const View& v) { return viewPositions(v, shapes[0], out, elements, [&](int64_t at) { need(0, at); }), true; }, [&](const Gather&) { return all(); },
-                               [&](const Concat& c) { return concatNeeds(c, out, shapes, elements, need), true; }, [&](const Update&) { return all(); },
-                               [&](const Branch&) { return all(); }, [&](const Loop&) { return all(); }, [&](const Scan&) { return all(); },
-                               [&](const Call&) { return all(); }, [&](const Group&) { return all(); }},
-                    n.kind);
+  return std::visit(
+      overloaded{[&](const Input&) { return true; }, [&](const Const&) { return true; },
+                 [&](const Map&) { return mapNeeds(out, shapes, elements, need), true; },
+                 [&](const Reduce& r) {
+                   for (int64_t e : elements)
+                     reduced(r, shapes[0], e, [&](int64_t at) {
+                       for (size_t k = 0; k < shapes.size(); k++) need(k, at);
+                     });
+                   return true;
+                 },
+                 [&](const Contract& c) {
+                   for (int64_t e : elements)
+                     contracted(c, shapes, e, [&](const std::vector<int64_t>& at) {
+                       for (size_t k = 0; k < at.size(); k++) need(k, at[k]);
+                     });
+                   return true;
+                 },
+                 [&](const View& v) {
+                   return viewPositions(v, shapes[0], out, elements,
+                                        [&](int64_t at) { need(0, at); }),
+                          true;
+                 },
+                 [&](const Gather&) { return all(); },
+                 [&](const Concat& c) { return concatNeeds(c, out, shapes, elements, need), true; },
+                 [&](const Update&) { return all(); }, [&](const Branch&) { return all(); },
+                 [&](const Loop&) { return all(); }, [&](const Scan&) { return all(); },
+                 [&](const Call&) { return all(); }, [&](const Group&) { return all(); }},
+      n.kind);
 }
 
-void evalReduceAt(const Reduce& r, const Operands& in, std::vector<Tensor>& out, const std::vector<int64_t>& elements) {
+void evalReduceAt(const Reduce& r, const Operands& in, std::vector<Tensor>& out,
+                  const std::vector<int64_t>& elements) {
   const size_t arity = r.combine.arity();
   std::vector<std::string> names = r.combine.left;
   names.insert(names.end(), r.combine.right.begin(), r.combine.right.end());
@@ -124,8 +136,10 @@ void evalReduceAt(const Reduce& r, const Operands& in, std::vector<Tensor>& out,
     for (size_t k = 0; k < arity; k++) state[k] = start.result(static_cast<int>(k)).integer[0];
     reduced(r, in[0]->shape, e, [&](int64_t at) {
       for (size_t k = 0; k < arity; k++) {
-        if (program.uses(static_cast<int>(k))) machine.variable(static_cast<int>(k)).integer[0] = state[k];
-        if (program.uses(static_cast<int>(arity + k))) machine.variable(static_cast<int>(arity + k)).integer[0] = in[k]->integers()[at];
+        if (program.uses(static_cast<int>(k)))
+          machine.variable(static_cast<int>(k)).integer[0] = state[k];
+        if (program.uses(static_cast<int>(arity + k)))
+          machine.variable(static_cast<int>(arity + k)).integer[0] = in[k]->integers()[at];
       }
       machine.run(1);
       for (size_t k = 0; k < arity; k++) state[k] = machine.result(static_cast<int>(k)).integer[0];
@@ -134,7 +148,8 @@ void evalReduceAt(const Reduce& r, const Operands& in, std::vector<Tensor>& out,
   }
 }
 
-void evalContractAt(const Contract& c, const Operands& in, Tensor& out, const std::vector<int64_t>& elements) {
+void evalContractAt(const Contract& c, const Operands& in, Tensor& out,
+                    const std::vector<int64_t>& elements) {
   Shapes shapes;
   for (const Tensor* t : in) shapes.push_back(t->shape);
   for (int64_t e : elements) {
@@ -144,14 +159,20 @@ void evalContractAt(const Contract& c, const Operands& in, Tensor& out, const st
       double x = 1;
       uint64_t u = 1;
       for (size_t k = 0; k < at.size(); k++) {
-        if (isFloat(out.dtype)) x *= in[k]->at(at[k]);
-        else u *= static_cast<uint64_t>(isFloat(in[k]->dtype) ? saturateTo(DType::I64, in[k]->reals()[at[k]]) : in[k]->integers()[at[k]]);
+        if (isFloat(out.dtype))
+          x *= in[k]->at(at[k]);
+        else
+          u *= static_cast<uint64_t>(isFloat(in[k]->dtype)
+                                         ? saturateTo(DType::I64, in[k]->reals()[at[k]])
+                                         : in[k]->integers()[at[k]]);
       }
       real += x;
       whole += u;
     });
-    if (isFloat(out.dtype)) out.reals()[e] = real;
-    else out.integers()[e] = wrapTo(out.dtype, static_cast<int64_t>(whole));
+    if (isFloat(out.dtype))
+      out.reals()[e] = real;
+    else
+      out.integers()[e] = wrapTo(out.dtype, static_cast<int64_t>(whole));
   }
 }
 
@@ -177,13 +198,16 @@ struct Needed {
 
 class Sampler {
  public:
-  Sampler(const Graph& g, const EvalOptions& options) : g_(g), options_(options), needed_(g.nodes.size()) {}
+  Sampler(const Graph& g, const EvalOptions& options)
+      : g_(g), options_(options), needed_(g.nodes.size()) {}
 
-  std::vector<double> run(int output, const std::vector<int64_t>& elements, const std::vector<Tensor>& inputs) {
+  std::vector<double> run(int output, const std::vector<int64_t>& elements,
+                          const std::vector<Tensor>& inputs) {
     const Value v = g_.outputs[static_cast<size_t>(output)];
     const int64_t n = g_.type(v).elements();
     for (int64_t e : elements) {
-      if (e < 0 || e >= n) userError("output {}: found element {}, expected less than {}", output, e, n);
+      if (e < 0 || e >= n)
+        userError("output {}: found element {}, expected less than {}", output, e, n);
       needed_[v.node].mark(n, e);
     }
     lists_.resize(g_.nodes.size());
@@ -191,8 +215,10 @@ class Sampler {
     std::vector<std::vector<Tensor>> values(g_.nodes.size());
     size_t input = 0;
     for (int i = 0; i <= v.node; i++) {
-      if (g_.nodes[i].as<Input>()) values[i] = {inputs[input++]};
-      else if (needed_[i].any()) values[i] = forward(i, values);
+      if (g_.nodes[i].as<Input>())
+        values[i] = {inputs[input++]};
+      else if (needed_[i].any())
+        values[i] = forward(i, values);
     }
     std::vector<double> out;
     for (int64_t e : elements) out.push_back(values[v.node][v.result].at(e));
@@ -219,7 +245,9 @@ class Sampler {
     for (Value v : n.operands) shapes.push_back(g_.type(v).extents());
     std::vector<int64_t> sizes;
     for (Value v : n.operands) sizes.push_back(elements(v));
-    const bool said = needsOf(n, shapes, lists_[i], [&](size_t k, int64_t at) { needed_[n.operands[k].node].mark(sizes[k], at); });
+    const bool said = needsOf(n, shapes, lists_[i], [&](size_t k, int64_t at) {
+      needed_[n.operands[k].node].mark(sizes[k], at);
+    });
     if (!said) everything();
   }
 
@@ -228,7 +256,8 @@ class Sampler {
     std::vector<Tensor> operands;
     for (Value v : n.operands) {
       const auto& of = values[v.node];
-      operands.push_back(of.empty() ? Tensor::zeros(g_.type(v).dtype, g_.type(v).extents()) : of[v.result]);
+      operands.push_back(of.empty() ? Tensor::zeros(g_.type(v).dtype, g_.type(v).extents())
+                                    : of[v.result]);
     }
     if (needed_[i].all || n.as<Const>()) return evalNode(n, operands, options_);
     Operands in;
@@ -246,19 +275,23 @@ class Sampler {
 
   const Graph& g_;
   const EvalOptions& options_;
-  std::vector<Needed> needed_;  // by node: its results share shapes where only some elements are needed
+  std::vector<Needed>
+      needed_;  // by node: its results share shapes where only some elements are needed
   std::vector<std::vector<int64_t>> lists_;
 };
 
 }  // namespace
 
-std::vector<double> evaluateAt(const Graph& g, int output, const std::vector<int64_t>& elements, const std::vector<Tensor>& inputs, const EvalOptions& options) {
+std::vector<double> evaluateAt(const Graph& g, int output, const std::vector<int64_t>& elements,
+                               const std::vector<Tensor>& inputs, const EvalOptions& options) {
   EvalOptions all = options;
   const std::vector<Value> params = g.inputs();
-  if (params.size() != inputs.size()) userError("found {} inputs, expected {}", inputs.size(), params.size());
+  if (params.size() != inputs.size())
+    userError("found {} inputs, expected {}", inputs.size(), params.size());
   for (size_t i = 0; i < params.size(); i++)
     for (size_t k = 0; k < inputs[i].shape.size() && k < g.type(params[i]).shape.size(); k++)
-      if (const Var* v = g.type(params[i]).shape[k].as<Var>()) all.dims[v->name] = inputs[i].shape[k];
+      if (const Var* v = g.type(params[i]).shape[k].as<Var>())
+        all.dims[v->name] = inputs[i].shape[k];
   return Sampler(all.dims.empty() ? g : bindDims(g, all.dims), all).run(output, elements, inputs);
 }
 

@@ -33,10 +33,13 @@ Tensor Tensor::fromRaw(DType dtype, std::vector<int64_t> shape, const void* data
 
 Tensor Tensor::of(DType dtype, std::vector<int64_t> shape, const std::vector<double>& values) {
   Tensor t = zeros(dtype, std::move(shape));
-  TEKTITE_CHECK(t.elements() == static_cast<int64_t>(values.size()), "{} values for {}", values.size(), toText(t.type()));
+  TEKTITE_CHECK(t.elements() == static_cast<int64_t>(values.size()), "{} values for {}",
+                values.size(), toText(t.type()));
   for (size_t i = 0; i < values.size(); i++)
-    if (isFloat(dtype)) t.reals()[i] = values[i];
-    else t.integers()[i] = static_cast<int64_t>(values[i]);
+    if (isFloat(dtype))
+      t.reals()[i] = values[i];
+    else
+      t.integers()[i] = static_cast<int64_t>(values[i]);
   return t;
 }
 
@@ -49,8 +52,10 @@ Tensor Tensor::fromConst(const Node& n) {
   }
   Tensor t = zeros(type.dtype, type.extents());
   const Imm& i = *c.splat.as<Imm>();
-  if (isFloat(t.dtype)) std::fill_n(t.reals(), t.elements(), i.real);
-  else std::fill_n(t.integers(), t.elements(), i.integer);
+  if (isFloat(t.dtype))
+    std::fill_n(t.reals(), t.elements(), i.real);
+  else
+    std::fill_n(t.integers(), t.elements(), i.integer);
   return t;
 }
 
@@ -78,7 +83,8 @@ TensorType Tensor::type() const { return {dtype, {shape.begin(), shape.end()}}; 
 double Tensor::at(int64_t flat) const {
   if (isFloat(dtype)) return reals()[flat];
   const int64_t value = integers()[flat];
-  return dtype == DType::U64 ? static_cast<double>(static_cast<uint64_t>(value)) : static_cast<double>(value);
+  return dtype == DType::U64 ? static_cast<double>(static_cast<uint64_t>(value))
+                             : static_cast<double>(value);
 }
 
 namespace {
@@ -87,7 +93,8 @@ void collect(const Graph& g, std::map<std::string, std::shared_ptr<const ConstDa
   const std::vector<int> numbers = valueNumbers(g);
   for (size_t i = 0; i < g.nodes.size(); i++) {
     const Node& n = g.nodes[i];
-    if (const Const* c = n.as<Const>(); c && c->data && c->data->data) out[n.name.empty() ? fmt::format("c{}", numbers[i]) : n.name] = c->data;
+    if (const Const* c = n.as<Const>(); c && c->data && c->data->data)
+      out[n.name.empty() ? fmt::format("c{}", numbers[i]) : n.name] = c->data;
     for (const auto& nested : nestedGraphs(n)) collect(*nested, out);
   }
 }
@@ -100,13 +107,16 @@ std::map<std::string, std::shared_ptr<const ConstData>> keptAside(const Graph& g
   return out;
 }
 
-Graph withData(const Graph& g, const std::map<std::string, std::shared_ptr<const ConstData>>& data) {
+Graph withData(const Graph& g,
+               const std::map<std::string, std::shared_ptr<const ConstData>>& data) {
   Graph out = g;
   for (Node& n : out.nodes) {
     if (const Const* c = n.as<Const>(); c && c->data && !c->data->data) {
       const auto it = data.find(n.name);
       if (it == data.end()) continue;
-      if (it->second->bytes != c->data->bytes) userError("constant '{}': found {} bytes, expected {}", n.name, it->second->bytes, c->data->bytes);
+      if (it->second->bytes != c->data->bytes)
+        userError("constant '{}': found {} bytes, expected {}", n.name, it->second->bytes,
+                  c->data->bytes);
       n.kind = Const{it->second, {}};
     }
     std::vector<std::shared_ptr<const Graph>> nested = nestedGraphs(n);

@@ -8,7 +8,8 @@ namespace {
 
 class Compiler {
  public:
-  Compiler(const KernelModule& module, const Kernel& kernel) : module_(module), place_("kernel " + kernel.name) {
+  Compiler(const KernelModule& module, const Kernel& kernel)
+      : module_(module), place_("kernel " + kernel.name) {
     for (const IntrinDef& i : module.intrins) intrin(i);
     declare(kernel.dims, kernel.params, out_.dims, out_.params);
     out_.body = block(kernel.body);
@@ -25,7 +26,8 @@ class Compiler {
   int slotOf(const std::string& name, bool buffer) {
     for (auto it = scope_.rbegin(); it != scope_.rend(); ++it)
       if (it->name == name && it->isBuffer == buffer) return it->slot;
-    throw KernelFault(1, place_, fmt::format("no {} '{}' in scope", buffer ? "buffer" : "variable", name));
+    throw KernelFault(1, place_,
+                      fmt::format("no {} '{}' in scope", buffer ? "buffer" : "variable", name));
   }
   int bindVariable(const std::string& name) {
     out_.variables.push_back(name);
@@ -35,13 +37,15 @@ class Compiler {
   int bindBuffer(const Buffer& b) {
     const bool registers = b.space == "reg" || b.space == "frag";
     begin();
-    CodeBuffer c{b.name, b.type, exprs(b.shape), exprs(b.strides), b.space == "main", registers, inVector_};
+    CodeBuffer c{b.name,    b.type,   exprs(b.shape), exprs(b.strides), b.space == "main",
+                 registers, inVector_};
     c.alias = b.alias;
     out_.buffers.push_back(std::move(c));
     scope_.push_back({b.name, true, int(out_.buffers.size()) - 1});
     return scope_.back().slot;
   }
-  void declare(const std::vector<Dim>& dims, const std::vector<Param>& params, std::vector<int>& dimSlots, std::vector<int>& slots) {
+  void declare(const std::vector<Dim>& dims, const std::vector<Param>& params,
+               std::vector<int>& dimSlots, std::vector<int>& slots) {
     for (const Dim& d : dims) dimSlots.push_back(bindVariable(d.name));
     for (const Param& p : params) {
       slots.push_back(bindBuffer(p.buffer));
@@ -75,8 +79,10 @@ class Compiler {
     n.type = e.type();
     std::visit(overloaded{[&](const Imm& i) {
                             n.kind = Node::Imm;
-                            if (isFloat(e.type())) n.value.f = i.real;
-                            else n.value.i = i.integer;
+                            if (isFloat(e.type()))
+                              n.value.f = i.real;
+                            else
+                              n.value.i = i.integer;
                           },
                           [&](const Var& v) {
                             n.kind = Node::Var;
@@ -115,20 +121,25 @@ class Compiler {
   }
   bool affine(const Expr& e, int64_t factor, CodeIndex& out) {
     if (const auto i = asInteger(e)) return out.constant += factor * *i, true;
-    if (const Var* v = e.as<Var>()) return out.terms.emplace_back(slotOf(v->name, false), factor), true;
+    if (const Var* v = e.as<Var>())
+      return out.terms.emplace_back(slotOf(v->name, false), factor), true;
     const Apply* a = e.as<Apply>();
     if (!a) return false;
     if (a->op == Op::Add) return affine(a->args[0], factor, out) && affine(a->args[1], factor, out);
-    if (a->op == Op::Sub) return affine(a->args[0], factor, out) && affine(a->args[1], -factor, out);
+    if (a->op == Op::Sub)
+      return affine(a->args[0], factor, out) && affine(a->args[1], -factor, out);
     const auto by = a->op == Op::Mul ? asInteger(a->args[1]) : std::nullopt;
-    return by && std::abs(*by) < (1 << 20) && std::abs(factor) < (1 << 20) && affine(a->args[0], factor * *by, out);
+    return by && std::abs(*by) < (1 << 20) && std::abs(factor) < (1 << 20) &&
+           affine(a->args[0], factor * *by, out);
   }
   CodeRef ref(const Ref& r) {
     CodeRef out{slotOf(r.buffer, true), {}, r};
     for (const Expr& e : r.index) out.index.push_back(index(e));
     const size_t rank = out_.buffers[out.buffer].shape.size();
     if (rank != r.index.size())
-      throw KernelFault(2, place_, fmt::format("'{}' has rank {}, found {} indices", r.buffer, rank, r.index.size()));
+      throw KernelFault(
+          2, place_,
+          fmt::format("'{}' has rank {}, found {} indices", r.buffer, rank, r.index.size()));
     return out;
   }
 
@@ -153,10 +164,8 @@ class Compiler {
                             c.body = block(i.body);
                           },
                           [&](const Alloc& a) { c.slot = bindBuffer(a.buffer); },
-                          [&](const Store& t) { store(t, c); },
-                          [&](const Copy& y) { copy(y, c); },
-                          [](const Sync&) {},
-                          [&](const Intrin& i) { call(i, c); }},
+                          [&](const Store& t) { store(t, c); }, [&](const Copy& y) { copy(y, c); },
+                          [](const Sync&) {}, [&](const Intrin& i) { call(i, c); }},
                s.kind);
     return c;
   }
@@ -182,7 +191,9 @@ class Compiler {
     const Combine* combine = module_.combine(t.combine);
     if (!combine) throw KernelFault(1, place_, fmt::format("no combine '{}'", t.combine));
     if (combine->arity() != t.targets.size())
-      throw KernelFault(2, place_, fmt::format("'{}' joins {} values, found {}", t.combine, combine->arity(), t.targets.size()));
+      throw KernelFault(2, place_,
+                        fmt::format("'{}' joins {} values, found {}", t.combine, combine->arity(),
+                                    t.targets.size()));
     begin();
     const size_t outer = scope_.size();
     for (const std::string& name : combine->left) c.left.push_back(bindVariable(name));
@@ -207,11 +218,16 @@ class Compiler {
       if (def->source->name == i.name) c.intrin = def.get();
     if (!c.intrin) throw KernelFault(1, place_, fmt::format("no instruction '{}'", i.name));
     for (const IntrinArg& a : i.args) {
-      if (const Ref* r = std::get_if<Ref>(&a.value)) c.refs.push_back(ref(*r));
-      else c.dims.push_back(expr(std::get<Expr>(a.value)));
+      if (const Ref* r = std::get_if<Ref>(&a.value))
+        c.refs.push_back(ref(*r));
+      else
+        c.dims.push_back(expr(std::get<Expr>(a.value)));
     }
     if (c.dims.size() != c.intrin->dims.size() || c.refs.size() != c.intrin->buffers.size())
-      throw KernelFault(2, place_, fmt::format("'{}' takes {} operands, found {}", i.name, c.intrin->dims.size() + c.intrin->buffers.size(), i.args.size()));
+      throw KernelFault(
+          2, place_,
+          fmt::format("'{}' takes {} operands, found {}", i.name,
+                      c.intrin->dims.size() + c.intrin->buffers.size(), i.args.size()));
   }
 
   const KernelModule& module_;
@@ -224,6 +240,8 @@ class Compiler {
 
 }  // namespace
 
-Code compile(const KernelModule& module, const Kernel& kernel) { return Compiler(module, kernel).take(); }
+Code compile(const KernelModule& module, const Kernel& kernel) {
+  return Compiler(module, kernel).take();
+}
 
 }  // namespace tektite::code

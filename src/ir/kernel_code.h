@@ -17,12 +17,12 @@ union Value {
 struct Node {
   enum Kind : uint8_t { Imm, Var, Load, Cast, Apply } kind;
   Op op{};
-  DType type{}, from{};        // from: of the (first) argument
-  bool fromReal = false;       // is `from` a float?
+  DType type{}, from{};   // from: of the (first) argument
+  bool fromReal = false;  // is `from` a float?
   int args[3] = {-1, -1, -1};
-  int slot = -1;               // Var: the variable; Load: the ref
-  int memo = -1;               // used more than once in its statement: where its value is remembered
-  Value value{};               // Imm
+  int slot = -1;  // Var: the variable; Load: the ref
+  int memo = -1;  // used more than once in its statement: where its value is remembered
+  Value value{};  // Imm
 };
 
 /// An index that is a sum of variables with factors, as nearly all are; else its node.
@@ -56,23 +56,24 @@ struct CodeIntrin;
 
 struct CodeStmt {
   const Stmt* source = nullptr;
-  int expr = -1;                    // extent, condition or fill
-  int slot = -1;                    // loop variable; Alloc: the buffer
+  int expr = -1;  // extent, condition or fill
+  int slot = -1;  // loop variable; Alloc: the buffer
   std::vector<CodeStmt> body;
-  std::vector<CodeRef> refs;        // targets; Copy: from, then to
-  std::vector<int> values;          // Store
-  bool builtin = false;             // a combine of one operation, `op`
+  std::vector<CodeRef> refs;  // targets; Copy: from, then to
+  std::vector<int> values;    // Store
+  bool builtin = false;       // a combine of one operation, `op`
   Op op{};
-  std::vector<int> left, right, joined;   // declared combine: state variables, and the nodes of the joined state
+  std::vector<int> left, right,
+      joined;  // declared combine: state variables, and the nodes of the joined state
   std::vector<CodeAxis> axes;
   const CodeIntrin* intrin = nullptr;
-  std::vector<int> dims;            // intrin: nodes of its dim operands
+  std::vector<int> dims;  // intrin: nodes of its dim operands
 };
 
 struct CodeIntrin {
   const IntrinDef* source;
-  std::vector<int> dims;            // variable slots
-  std::vector<int> buffers;         // slots
+  std::vector<int> dims;     // variable slots
+  std::vector<int> buffers;  // slots
   std::vector<CodeStmt> body;
 };
 
@@ -82,7 +83,7 @@ struct Code {
   std::vector<CodeBuffer> buffers;
   std::vector<std::string> variables;
   int memos = 0;
-  std::vector<int> dims, params;    // slots, in the kernel's order
+  std::vector<int> dims, params;  // slots, in the kernel's order
   std::vector<CodeStmt> body;
   std::vector<std::unique_ptr<CodeIntrin>> intrins;
 };

@@ -22,7 +22,8 @@ namespace {
 /// The parameters' memory: one storage an alias class.
 class Parameters {
  public:
-  Parameters(Machine& m, const std::map<std::string, EvalBuffer>& buffers) : m_(m), buffers_(buffers) {
+  Parameters(Machine& m, const std::map<std::string, EvalBuffer>& buffers)
+      : m_(m), buffers_(buffers) {
     for (int slot : m.code.params) bind(slot);
     for (auto& [name, c] : classes_) load(c);
   }
@@ -32,7 +33,8 @@ class Parameters {
       const View& v = m_.views[slot];
       if (!v.needsWrite) continue;
       eachElement(v, [&](int64_t at) {
-        if (v.memory->shadow[at].writer == 0) m_.fault(12, fmt::format("{} is never written", m_.element(v, at)));
+        if (v.memory->shadow[at].writer == 0)
+          m_.fault(12, fmt::format("{} is never written", m_.element(v, at)));
       });
     }
   }
@@ -41,8 +43,10 @@ class Parameters {
       for (size_t i = 0; i < c.memory->values.size(); i++) {
         if (!c.memory->shadow[i].writer) continue;
         const int64_t at = static_cast<int64_t>(i);
-        if (isFloat(c.memory->type)) storeFloat(c.memory->type, c.data, at, c.memory->values[i].f);
-        else storeInteger(c.memory->type, c.data, at, c.memory->values[i].i);
+        if (isFloat(c.memory->type))
+          storeFloat(c.memory->type, c.data, at, c.memory->values[i].f);
+        else
+          storeInteger(c.memory->type, c.data, at, c.memory->values[i].i);
       }
   }
 
@@ -61,9 +65,11 @@ class Parameters {
     Class& c = classes_[b.alias.empty() ? " " + b.name : b.alias];
     const int64_t size = span(v);
     if (given->second.elements >= 0 && size > given->second.elements)
-      m_.fault(4, fmt::format("'{}' needs {} elements, {} were given", b.name, size, given->second.elements));
+      m_.fault(4, fmt::format("'{}' needs {} elements, {} were given", b.name, size,
+                              given->second.elements));
     if (c.size && (c.memory->type != b.type || c.data != given->second.data))
-      m_.fault(13, fmt::format("'{}' is not the memory, or not of the dtype, of its alias class", b.name));
+      m_.fault(13, fmt::format("'{}' is not the memory, or not of the dtype, of its alias class",
+                               b.name));
     c.data = given->second.data;
     c.size = std::max(c.size, size);
     c.memory->type = b.type;
@@ -80,8 +86,10 @@ class Parameters {
     s.shadow.resize(c.size);
     s.birth = 1;
     for (int64_t i = 0; i < c.size && s.initial; i++) {
-      if (isFloat(s.type)) s.values[i].f = loadFloat(s.type, c.data, i);
-      else s.values[i].i = loadInteger(s.type, c.data, i);
+      if (isFloat(s.type))
+        s.values[i].f = loadFloat(s.type, c.data, i);
+      else
+        s.values[i].i = loadInteger(s.type, c.data, i);
     }
   }
 
@@ -92,14 +100,17 @@ class Parameters {
 
 }  // namespace
 
-EvalCounters KernelEvaluator::run(const std::map<std::string, EvalBuffer>& buffers, const std::map<std::string, int64_t>& dims,
+EvalCounters KernelEvaluator::run(const std::map<std::string, EvalBuffer>& buffers,
+                                  const std::map<std::string, int64_t>& dims,
                                   const KernelEvalOptions& options) const {
   Machine machine(impl_->code, options, impl_->place);
   for (size_t k = 0; k < impl_->kernel.dims.size(); k++) {
     const Dim& d = impl_->kernel.dims[k];
     const auto given = dims.find(d.name);
     if (given == dims.end()) machine.fault(1, fmt::format("no value was given for dim {}", d.name));
-    if (given->second < d.low || given->second > d.high) machine.fault(4, fmt::format("{} is {}, outside {}..{}", d.name, given->second, d.low, d.high));
+    if (given->second < d.low || given->second > d.high)
+      machine.fault(4,
+                    fmt::format("{} is {}, outside {}..{}", d.name, given->second, d.low, d.high));
     machine.variables[impl_->code.dims[k]].i = given->second;
   }
   Parameters parameters(machine, buffers);

@@ -19,17 +19,18 @@ struct KernelEvalOptions {
   /// Of tiles, threads and iterations of parallel loops.
   enum Order : uint8_t { Forward, Reverse, Shuffled } order = Forward;
   uint64_t seed = 0;
-  bool checks = true;            ///< K5, K11 and K12; K4 always
-  bool roundEach = false;        ///< every operation rounds to its type, as a machine would; else floats are double until a parameter is stored
-  CacheModel* cache = nullptr;   ///< counts bytes; cleared before and after unless `warm`
+  bool checks = true;  ///< K5, K11 and K12; K4 always
+  bool roundEach =
+      false;  ///< every operation rounds to its type, as a machine would; else floats are double until a parameter is stored
+  CacheModel* cache = nullptr;  ///< counts bytes; cleared before and after unless `warm`
   bool warm = false;
-  int warp = 32;                 ///< threads of a warp, where only thread loops say how many there are
+  int warp = 32;  ///< threads of a warp, where only thread loops say how many there are
 };
 
 struct EvalCounters {
-  int64_t launches = 0;          ///< 1 + grid syncs
+  int64_t launches = 0;  ///< 1 + grid syncs
   int64_t tiles = 0;
-  int64_t flops = 0;             ///< float operations evaluated; fma counts two
+  int64_t flops = 0;                        ///< float operations evaluated; fma counts two
   int64_t bytesRead = 0, bytesWritten = 0;  ///< with a cache model
 };
 
@@ -42,7 +43,8 @@ class KernelEvaluator {
   ~KernelEvaluator();
   KernelEvaluator(KernelEvaluator&&) noexcept;
   /// Buffers by the parameters' names, dims by theirs. Parameters of one alias class have the same memory.
-  EvalCounters run(const std::map<std::string, EvalBuffer>& buffers, const std::map<std::string, int64_t>& dims,
+  EvalCounters run(const std::map<std::string, EvalBuffer>& buffers,
+                   const std::map<std::string, int64_t>& dims,
                    const KernelEvalOptions& options = {}) const;
 
  private:

@@ -5,7 +5,13 @@
 namespace tektite::code {
 
 Machine::Machine(const Code& c, const KernelEvalOptions& o, std::string place)
-    : code(c), options(o), variables(c.variables.size()), views(c.buffers.size()), place_(std::move(place)), stamps_(c.memos), memos_(c.memos),
+    : code(c),
+      options(o),
+      variables(c.variables.size()),
+      views(c.buffers.size()),
+      place_(std::move(place)),
+      stamps_(c.memos),
+      memos_(c.memos),
       random_(o.seed * 2 + 1) {}
 
 uint64_t Machine::random() {
@@ -26,14 +32,17 @@ void Machine::fault(int rule, const std::string& what) const {
     place += fmt::format(": `{}`", text);
   }
   std::string at;
-  for (int slot : live) at += fmt::format("{}{} = {}", at.empty() ? " at " : ", ", code.variables[slot], variables[slot].i);
+  for (int slot : live)
+    at += fmt::format("{}{} = {}", at.empty() ? " at " : ", ", code.variables[slot],
+                      variables[slot].i);
   throw KernelFault(rule, place + at, what);
 }
 
 std::string Machine::element(const View& seen, int64_t at) const {
   int buffer = -1;
   for (size_t b = 0; b < views.size(); b++)
-    if (&views[b] == &seen || (buffer < 0 && views[b].memory == seen.memory)) buffer = static_cast<int>(b);
+    if (&views[b] == &seen || (buffer < 0 && views[b].memory == seen.memory))
+      buffer = static_cast<int>(b);
   if (buffer < 0) return fmt::format("element {}", at);
   const View& view = views[buffer];
   if (view.rank == 0) return code.buffers[buffer].name;
@@ -51,8 +60,10 @@ std::string Machine::element(const View& seen, int64_t at) const {
 
 Value Machine::value(int node) {
   Value v;
-  if (isFloat(code.nodes[node].type)) v.f = real(node);
-  else v.i = integer(node);
+  if (isFloat(code.nodes[node].type))
+    v.f = real(node);
+  else
+    v.i = integer(node);
   return v;
 }
 
@@ -90,9 +101,12 @@ int64_t Machine::apply(const Node& n) {
   }
   const int64_t a = integer(n.args[0]), b = n.args[1] >= 0 ? integer(n.args[1]) : 0;
   if (n.from == DType::I64) switch (n.op) {  // indices, mostly
-      case Op::Add: return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-      case Op::Sub: return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
-      case Op::Mul: return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+      case Op::Add:
+        return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+      case Op::Sub:
+        return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
+      case Op::Mul:
+        return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
       case Op::Lt: return a < b;
       case Op::Le: return a <= b;
       default: break;
@@ -120,7 +134,8 @@ double Machine::real(int node) {
       if (bits(n.type) < bits(n.from) || options.roundEach) result = roundTo(n.type, result);
     } else {
       const int64_t i = integer(n.args[0]);
-      result = roundTo(n.type, n.from == DType::U64 ? static_cast<double>(static_cast<uint64_t>(i)) : static_cast<double>(i));
+      result = roundTo(n.type, n.from == DType::U64 ? static_cast<double>(static_cast<uint64_t>(i))
+                                                    : static_cast<double>(i));
     }
   } else {
     result = applyReal(n);
@@ -146,7 +161,8 @@ double Machine::applyReal(const Node& n) {
     default: break;
   }
   if (n.op == Op::Fma) counters.flops++;
-  const double args[3] = {a, n.args[1] >= 0 ? real(n.args[1]) : 0, n.args[2] >= 0 ? real(n.args[2]) : 0};
+  const double args[3] = {a, n.args[1] >= 0 ? real(n.args[1]) : 0,
+                          n.args[2] >= 0 ? real(n.args[2]) : 0};
   return evalFloat(n.op, args);
 }
 
@@ -172,7 +188,8 @@ int64_t Machine::address(const CodeRef& ref) {
   for (int d = 0; d < v.rank; d++) {
     const int64_t i = index(ref.index[d]);
     if (i < 0 || i >= v.shape[d])
-      fault(4, fmt::format("{}[{}]: index {} is {}, outside 0..{}", ref.source.buffer, toText(ref.source.index[d]), d, i, v.shape[d] - 1));
+      fault(4, fmt::format("{}[{}]: index {} is {}, outside 0..{}", ref.source.buffer,
+                           toText(ref.source.index[d]), d, i, v.shape[d] - 1));
     at += i * v.strides[d];
   }
   return at;
@@ -183,7 +200,8 @@ void Machine::checkFlight(const View& view, int64_t at, bool write, int queue) {
   if (it == flights_.end()) return;
   for (const Flight& f : it->second)
     if (f.queue != queue && (write || f.write))
-      fault(11, fmt::format("{} is {} while an operation in flight {} it", element(view, at), write ? "written" : "read", f.write ? "writes" : "reads"));
+      fault(11, fmt::format("{} is {} while an operation in flight {} it", element(view, at),
+                            write ? "written" : "read", f.write ? "writes" : "reads"));
 }
 
 void Machine::checkRead(const View& view, int64_t at, bool defined) {
@@ -191,12 +209,16 @@ void Machine::checkRead(const View& view, int64_t at, bool defined) {
   Shadow& s = m.shadow[at];
   if (s.inFlight) checkFlight(view, at, false, completing_);
   const bool written = s.writer >= m.birth;
-  if (defined && !written && (view.needsWrite || !m.initial)) fault(12, fmt::format("{} is read before it is written", element(view, at)));
+  if (defined && !written && (view.needsWrite || !m.initial))
+    fault(12, fmt::format("{} is read before it is written", element(view, at)));
   if (written && races.concurrent(s.writer, m.registers))
-    fault(5, fmt::format("{} is read, and written by another {}", element(view, at), races.inThread() ? "thread, tile or iteration" : "tile or iteration"));
+    fault(5, fmt::format("{} is read, and written by another {}", element(view, at),
+                         races.inThread() ? "thread, tile or iteration" : "tile or iteration"));
   const uint32_t now = races.now();
-  if (s.reader1 < m.birth || !races.concurrent(s.reader1, m.registers)) s.reader1 = now;
-  else if (s.reader2 < m.birth || !races.concurrent(s.reader2, m.registers)) s.reader2 = now;
+  if (s.reader1 < m.birth || !races.concurrent(s.reader1, m.registers))
+    s.reader1 = now;
+  else if (s.reader2 < m.birth || !races.concurrent(s.reader2, m.registers))
+    s.reader2 = now;
 }
 
 void Machine::checkWrite(const View& view, int64_t at) {
@@ -205,7 +227,8 @@ void Machine::checkWrite(const View& view, int64_t at) {
   if (s.inFlight) checkFlight(view, at, true, completing_);
   const auto check = [&](uint32_t then, const char* what) {
     if (then >= m.birth && races.concurrent(then, m.registers))
-      fault(5, fmt::format("{} is written, and {} by another {}", element(view, at), what, races.inThread() ? "thread, tile or iteration" : "tile or iteration"));
+      fault(5, fmt::format("{} is written, and {} by another {}", element(view, at), what,
+                           races.inThread() ? "thread, tile or iteration" : "tile or iteration"));
   };
   check(s.writer, "written");
   check(s.reader1, "read");
@@ -222,13 +245,17 @@ Value Machine::read(const View& view, int64_t at) {
 
 void Machine::write(const View& view, int64_t at, Value v, bool stream) {
   Storage& m = *view.memory;
-  if (options.checks) checkWrite(view, at);
-  else if (!m.shadow.empty()) m.shadow[at].writer = races.now();
+  if (options.checks)
+    checkWrite(view, at);
+  else if (!m.shadow.empty())
+    m.shadow[at].writer = races.now();
   if (m.rounds) v.f = roundTo(m.type, v.f);
   m.values[at] = v;
   if (!m.main || !options.cache) return;
-  if (stream) options.cache->stream(bytes(m.type));
-  else options.cache->write(m.address + at * bytes(m.type), bytes(m.type));
+  if (stream)
+    options.cache->stream(bytes(m.type));
+  else
+    options.cache->write(m.address + at * bytes(m.type), bytes(m.type));
 }
 
 // ---- queues
@@ -267,7 +294,8 @@ void Machine::complete(Queue& queue) {
     s.inFlight--;
     t.memory->inFlight--;
     auto& list = flights_[&s];
-    list.erase(std::find_if(list.begin(), list.end(), [&](const Flight& f) { return f.queue == queue.id; }));
+    list.erase(std::find_if(list.begin(), list.end(),
+                            [&](const Flight& f) { return f.queue == queue.id; }));
     if (list.empty()) flights_.erase(&s);
   }
   completing_ = queue.id;
@@ -286,7 +314,8 @@ void Machine::waitFor(const std::string& name, int64_t pending) {
 void Machine::checkQueuesEmpty() {
   for (const auto& [key, queue] : queues_)
     if (!queue.operations.empty())
-      fault(11, fmt::format("{} operations of queue '{}' are pending at the end of the tile", queue.operations.size(), std::get<0>(key)));
+      fault(11, fmt::format("{} operations of queue '{}' are pending at the end of the tile",
+                            queue.operations.size(), std::get<0>(key)));
   queues_.clear();
 }
 

@@ -29,12 +29,12 @@ class Machine {
   const Code& code;
   const KernelEvalOptions& options;
   std::vector<Value> variables;
-  std::vector<View> views;             // of each buffer slot
+  std::vector<View> views;  // of each buffer slot
   Races races;
   EvalCounters counters;
-  const Stmt* statement = nullptr;     // running: for messages
-  std::vector<int> live;               // variables to tell
-  int64_t lane = 0;                    // of the running vector loop
+  const Stmt* statement = nullptr;  // running: for messages
+  std::vector<int> live;            // variables to tell
+  int64_t lane = 0;                 // of the running vector loop
 
   /// Each value is evaluated within one generation: shared nodes are evaluated once in it.
   void newEvaluation() { generation_++; }

@@ -9,12 +9,14 @@ namespace tektite {
 namespace {
 
 const std::unordered_set<std::string_view> reserved = {
-    "kernel", "intrin",   "combine", "dim",    "out",    "inout",  "strides", "align", "alias",  "identity", "for",  "in",
-    "serial", "parallel", "vector",  "unroll", "warp",   "thread", "if",      "alloc", "stream", "copy",     "fill", "async",
-    "sync",   "shared",   "grid",    "last",   "inf",    "nan",
+    "kernel", "intrin",   "combine", "dim",   "out",    "inout",    "strides", "align",
+    "alias",  "identity", "for",     "in",    "serial", "parallel", "vector",  "unroll",
+    "warp",   "thread",   "if",      "alloc", "stream", "copy",     "fill",    "async",
+    "sync",   "shared",   "grid",    "last",  "inf",    "nan",
 };
 
-constexpr std::pair<std::string_view, std::string_view> signs[] = {{"+=", "sum"}, {"*=", "product"}, {"|=", "any"}, {"&=", "all"}};
+constexpr std::pair<std::string_view, std::string_view> signs[] = {
+    {"+=", "sum"}, {"*=", "product"}, {"|=", "any"}, {"&=", "all"}};
 
 class Parser {
  public:
@@ -25,10 +27,14 @@ class Parser {
 
   KernelModule file() {
     while (in_.peek().kind != Token::End) {
-      if (in_.accept("kernel")) kernel();
-      else if (in_.accept("intrin")) intrin();
-      else if (in_.at("combine")) combine();
-      else in_.fail("'kernel', 'intrin' or 'combine'");
+      if (in_.accept("kernel"))
+        kernel();
+      else if (in_.accept("intrin"))
+        intrin();
+      else if (in_.at("combine"))
+        combine();
+      else
+        in_.fail("'kernel', 'intrin' or 'combine'");
     }
     return std::move(out_);
   }
@@ -54,10 +60,13 @@ class Parser {
   std::string newName(std::string_view what) {
     const Token t = in_.peek();
     const std::string name = in_.name(what);
-    if (reserved.count(name) || dtypeFromName(name)) in_.failAt(t, fmt::format("expected {}, found the reserved word '{}'", what, name));
+    if (reserved.count(name) || dtypeFromName(name))
+      in_.failAt(t, fmt::format("expected {}, found the reserved word '{}'", what, name));
     return name;
   }
-  void bindVariable(const std::string& name, DType type = DType::I64) { scope_.push_back({name, false, type, {}}); }
+  void bindVariable(const std::string& name, DType type = DType::I64) {
+    scope_.push_back({name, false, type, {}});
+  }
   void bindBuffer(const Buffer& b) { scope_.push_back({b.name, true, b.type, b.shape}); }
 
   // ---- pieces
@@ -162,7 +171,8 @@ class Parser {
     const Token t = in_.peek(1);
     Combine c = parseCombine(in_);
     if (out_.combine(c.name)) in_.failAt(t, fmt::format("'{}' is declared twice", c.name));
-    if (reserved.count(c.name)) in_.failAt(t, fmt::format("expected a combine's name, found the reserved word '{}'", c.name));
+    if (reserved.count(c.name))
+      in_.failAt(t, fmt::format("expected a combine's name, found the reserved word '{}'", c.name));
     out_.combines.push_back(std::move(c));
   }
 
@@ -205,7 +215,10 @@ class Parser {
     const std::string mode = in_.name("a loop mode");
     int m = 0;
     while (m < 6 && name(static_cast<LoopMode>(m)) != mode) m++;
-    if (m == 6) in_.failAt(t, fmt::format("expected serial, parallel, vector, unroll, warp or thread, found '{}'", mode));
+    if (m == 6)
+      in_.failAt(
+          t, fmt::format("expected serial, parallel, vector, unroll, warp or thread, found '{}'",
+                         mode));
     f.mode = static_cast<LoopMode>(m);
     bindVariable(f.var);
     f.body = block();
@@ -220,7 +233,8 @@ class Parser {
     const std::string name = in_.name("a statement");
     if (!in_.at("=")) in_.failAt(t, fmt::format("expected '=' or a combine, found '{}'", name));
     in_.expect("=");
-    if (name != "max" && name != "min" && !out_.combine(name)) in_.failAt(t, fmt::format("unknown combine '{}'", name));
+    if (name != "max" && name != "min" && !out_.combine(name))
+      in_.failAt(t, fmt::format("unknown combine '{}'", name));
     return name;
   }
   Store store() {
@@ -239,7 +253,8 @@ class Parser {
   std::vector<CopyAxis> axesAhead() {
     const size_t start = in_.position();
     while (!in_.at("for")) {
-      if (in_.peek().kind == Token::End || in_.at("{") || in_.at("}")) in_.fail("'for' with the axes of a copy");
+      if (in_.peek().kind == Token::End || in_.at("{") || in_.at("}"))
+        in_.fail("'for' with the axes of a copy");
       in_.next();
     }
     const std::vector<CopyAxis> axes = this->axes();
@@ -291,8 +306,10 @@ class Parser {
     in_.expect("(");
     for (bool isDim : def->isDim) {
       if (!i.args.empty()) in_.expect(",");
-      if (isDim) i.args.push_back({expr(DType::I64)});
-      else i.args.push_back({ref()});
+      if (isDim)
+        i.args.push_back({expr(DType::I64)});
+      else
+        i.args.push_back({ref()});
     }
     in_.expect(")");
     i.queue = queue();
@@ -307,6 +324,8 @@ class Parser {
 
 }  // namespace
 
-KernelModule parseKernels(std::string_view text, const std::string& file) { return Parser(text, file).file(); }
+KernelModule parseKernels(std::string_view text, const std::string& file) {
+  return Parser(text, file).file();
+}
 
 }  // namespace tektite

@@ -10,7 +10,8 @@ namespace {
 /// The entry that was running at a time.
 template <class T>
 const T& at(const std::vector<std::pair<uint32_t, T>>& list, uint32_t time) {
-  const auto it = std::upper_bound(list.begin(), list.end(), time, [](uint32_t t, const auto& x) { return t < x.first; });
+  const auto it = std::upper_bound(list.begin(), list.end(), time,
+                                   [](uint32_t t, const auto& x) { return t < x.first; });
   TEKTITE_CHECK(it != list.begin(), "nothing ran at {}", time);
   return std::prev(it)->second;
 }
@@ -23,7 +24,8 @@ uint32_t Races::tick() {
 }
 
 void Races::update() {
-  innermost_ = std::max({tile_, loops_.empty() ? 0 : loops_.back().iteration, inThread_ ? threadStart_ : 0});
+  innermost_ =
+      std::max({tile_, loops_.empty() ? 0 : loops_.back().iteration, inThread_ ? threadStart_ : 0});
 }
 
 void Races::beginList() {
@@ -70,11 +72,14 @@ bool Races::concurrentSlow(uint32_t then, bool registers) const {
   if (then < tile_) return !(alone_ && at(tiles_, then) == tiles_.back().second);
   for (const Frame& f : loops_)
     if (then >= f.start && then < f.iteration) return true;
-  if (!inThread_ || then < epoch_ || then >= threadStart_ || threads_.empty() || then < threads_.front().first) return false;
+  if (!inThread_ || then < epoch_ || then >= threadStart_ || threads_.empty() ||
+      then < threads_.front().first)
+    return false;
   const ThreadId other = at(threads_, then);
   if (other == thread_) return false;
   const bool wholeWarp = other.lane < 0 || thread_.lane < 0;
-  return !(registers && wholeWarp && other.warp == thread_.warp);  // an instruction of a warp sees its lanes' registers
+  return !(registers && wholeWarp &&
+           other.warp == thread_.warp);  // an instruction of a warp sees its lanes' registers
 }
 
 }  // namespace tektite::code

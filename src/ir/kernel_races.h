@@ -19,11 +19,11 @@ struct Storage {
   std::vector<Value> values;
   std::vector<Shadow> shadow;
   uint32_t birth = 0;
-  bool initial = false;       // holds values from before the kernel
+  bool initial = false;  // holds values from before the kernel
   bool registers = false, main = false;
   DType type = DType::F32;
-  bool rounds = false;        // values are rounded to `type` when stored
-  uint64_t address = 0;       // for the cache model
+  bool rounds = false;   // values are rounded to `type` when stored
+  uint64_t address = 0;  // for the cache model
   int64_t inFlight = 0;
   int id = 0;
 };
@@ -35,7 +35,7 @@ struct View {
   Storage* memory = nullptr;
   int64_t base = 0, laneStride = 0;
   int rank = 0;
-  bool needsWrite = false;    // an `out`: nothing to read before the kernel has written it
+  bool needsWrite = false;  // an `out`: nothing to read before the kernel has written it
   std::array<int64_t, kMaxRank> shape, strides;
 };
 
@@ -66,7 +66,11 @@ class Races {
   // Teams
   void beginThread(ThreadId id);
   void endThread();
-  void syncThreads() { epoch_ = tick(); threads_.clear(); update(); }
+  void syncThreads() {
+    epoch_ = tick();
+    threads_.clear();
+    update();
+  }
   ThreadId thread() const { return thread_; }
   bool inThread() const { return inThread_; }
 
@@ -82,13 +86,13 @@ class Races {
   bool concurrentSlow(uint32_t then, bool registers) const;
 
   uint32_t clock_ = 1, list_ = 1, tile_ = 1, innermost_ = 1;
-  std::vector<std::pair<uint32_t, int64_t>> tiles_;       // start, group
+  std::vector<std::pair<uint32_t, int64_t>> tiles_;  // start, group
   bool alone_ = false;
   std::vector<Frame> loops_;
   uint32_t epoch_ = 0, threadStart_ = 0;
   bool inThread_ = false;
   ThreadId thread_;
-  std::vector<std::pair<uint32_t, ThreadId>> threads_;    // since the last sync: start, who
+  std::vector<std::pair<uint32_t, ThreadId>> threads_;  // since the last sync: start, who
 };
 
 }  // namespace tektite::code

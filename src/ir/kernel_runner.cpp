@@ -48,7 +48,8 @@ void Runner::outside(const std::vector<CodeStmt>& body) {
         addGrid(s);
         continue;
       }
-      if (f->mode != LoopMode::Serial) m_.fault(9, fmt::format("a {} loop outside the grids", name(f->mode)));
+      if (f->mode != LoopMode::Serial)
+        m_.fault(9, fmt::format("a {} loop outside the grids", name(f->mode)));
       const int64_t extent = m_.integer(s.expr);
       m_.live.push_back(s.slot);
       for (int64_t i = 0; i < extent; i++) {
@@ -67,7 +68,8 @@ void Runner::outside(const std::vector<CodeStmt>& body) {
       runList();
       m_.counters.launches++;
     } else {
-      m_.fault(9, "only allocations in main, serial loops, ifs and sync grid stand outside the grids");
+      m_.fault(9,
+               "only allocations in main, serial loops, ifs and sync grid stand outside the grids");
     }
   }
 }
@@ -96,8 +98,11 @@ void Runner::addTiles(size_t depth, std::vector<int64_t>& coordinates) {
   for (int64_t i = 0; i < extent; i++) {
     m_.variables[g.loops[depth]->slot].i = i;
     coordinates.push_back(i);
-    if (last) tiles_.push_back({static_cast<int>(grids_.size()) - 1, static_cast<int64_t>(left_.size()) - 1, coordinates});
-    else addTiles(depth + 1, coordinates);
+    if (last)
+      tiles_.push_back({static_cast<int>(grids_.size()) - 1, static_cast<int64_t>(left_.size()) - 1,
+                        coordinates});
+    else
+      addTiles(depth + 1, coordinates);
     coordinates.pop_back();
   }
 }
@@ -137,7 +142,8 @@ void Runner::runTile(const Tile& tile) {
       statement(s, nullptr);
       continue;
     }
-    if (m_.code.variables[g.loops.back()->slot] != y->name) m_.fault(9, "sync last names another loop than the innermost of its grid");
+    if (m_.code.variables[g.loops.back()->slot] != y->name)
+      m_.fault(9, "sync last names another loop than the innermost of its grid");
     m_.checkQueuesEmpty();
     if (--left_[tile.group] > 0) return release(body);
     m_.races.goOnAlone();
@@ -154,8 +160,12 @@ void Runner::release(const std::vector<CodeStmt>& body) {
     if (!s.source->as<Alloc>()) continue;
     m_.statement = s.source;
     const View& v = m_.views[s.slot];
-    if (v.memory && v.memory->inFlight) m_.fault(11, fmt::format("'{}' ends while an operation in flight uses it", m_.code.buffers[s.slot].name));
-    if (v.memory && v.memory->main && !tiles_.empty()) m_.fault(9, fmt::format("'{}' ends before the tiles that use it", m_.code.buffers[s.slot].name));
+    if (v.memory && v.memory->inFlight)
+      m_.fault(11, fmt::format("'{}' ends while an operation in flight uses it",
+                               m_.code.buffers[s.slot].name));
+    if (v.memory && v.memory->main && !tiles_.empty())
+      m_.fault(9,
+               fmt::format("'{}' ends before the tiles that use it", m_.code.buffers[s.slot].name));
   }
 }
 
@@ -200,7 +210,8 @@ int64_t Runner::extentOf(const CodeStmt& s, const Lanes* lanes) {
   int64_t extent = -1;
   eachLane(*lanes, [&](int64_t) {
     const int64_t here = std::max<int64_t>(0, m_.integer(s.expr));
-    if (extent >= 0 && extent != here) m_.fault(7, fmt::format("the extent is {} in one lane, {} in another", extent, here));
+    if (extent >= 0 && extent != here)
+      m_.fault(7, fmt::format("the extent is {} in one lane, {} in another", extent, here));
     extent = here;
   });
   return extent;
@@ -211,7 +222,8 @@ std::vector<int64_t> Runner::order(int64_t n) {
   for (int64_t i = 0; i < n; i++) out[i] = i;
   if (m_.options.order == KernelEvalOptions::Reverse) std::reverse(out.begin(), out.end());
   if (m_.options.order == KernelEvalOptions::Shuffled)
-    for (int64_t i = n; i > 1; i--) std::swap(out[i - 1], out[m_.random() % static_cast<uint64_t>(i)]);
+    for (int64_t i = n; i > 1; i--)
+      std::swap(out[i - 1], out[m_.random() % static_cast<uint64_t>(i)]);
   return out;
 }
 
@@ -219,9 +231,11 @@ void Runner::loop(const CodeStmt& s, const For& f, const Lanes* lanes) {
   const int64_t extent = extentOf(s, lanes);
   if (extent <= 0) return;
   m_.live.push_back(s.slot);
-  if (lanes && f.mode >= LoopMode::Vector && f.mode != LoopMode::Unroll) m_.fault(9, fmt::format("a {} loop in a vector loop", name(f.mode)));
+  if (lanes && f.mode >= LoopMode::Vector && f.mode != LoopMode::Unroll)
+    m_.fault(9, fmt::format("a {} loop in a vector loop", name(f.mode)));
   switch (f.mode) {
-    case LoopMode::Serial: case LoopMode::Unroll: iterate(s, extent, lanes); break;
+    case LoopMode::Serial:
+    case LoopMode::Unroll: iterate(s, extent, lanes); break;
     case LoopMode::Parallel: parallel(s, extent, lanes); break;
     case LoopMode::Vector: vector(s, extent); break;
     case LoopMode::Warp: warps(s, extent); break;
@@ -267,10 +281,12 @@ void Runner::warps(const CodeStmt& s, int64_t extent) {
 
 void Runner::threads(const CodeStmt& s, int64_t extent) {
   const bool alone = warp_ < 0;
-  if (m_.races.inThread() && (alone || m_.races.thread().lane >= 0)) m_.fault(9, "a thread loop in a thread loop");
+  if (m_.races.inThread() && (alone || m_.races.thread().lane >= 0))
+    m_.fault(9, "a thread loop in a thread loop");
   for (int64_t t : order(extent)) {
     m_.variables[s.slot].i = t;
-    m_.races.beginThread(alone ? ThreadId{int(t) / m_.options.warp, int(t) % m_.options.warp} : ThreadId{warp_, int(t)});
+    m_.races.beginThread(alone ? ThreadId{int(t) / m_.options.warp, int(t) % m_.options.warp}
+                               : ThreadId{warp_, int(t)});
     block(s.body, nullptr);
     m_.races.endThread();
   }
@@ -315,7 +331,8 @@ void Runner::sync(const Sync& s) {
   switch (s.kind) {
     case Sync::Shared: return m_.races.syncThreads();
     case Sync::Queue: return m_.waitFor(s.name, s.pending);
-    case Sync::Grid: case Sync::Last: m_.fault(9, "stands where not all tiles can wait");
+    case Sync::Grid:
+    case Sync::Last: m_.fault(9, "stands where not all tiles can wait");
   }
 }
 

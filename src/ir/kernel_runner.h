@@ -50,7 +50,8 @@ class Runner {
   void copy(const CodeStmt& s, const Copy& c);
   void intrin(const CodeStmt& s, const Intrin& i);
   View operand(const CodeRef& ref, const CodeBuffer& declared);
-  void body(const CodeIntrin& intrin, const std::vector<View>& operands, const std::vector<int64_t>& dims);
+  void body(const CodeIntrin& intrin, const std::vector<View>& operands,
+            const std::vector<int64_t>& dims);
   void sync(const Sync& s);
 
   int64_t extentOf(const CodeStmt& s, const Lanes* lanes);
@@ -67,11 +68,11 @@ class Runner {
 
   Machine& m_;
   std::vector<std::unique_ptr<Storage>> storages_;
-  std::vector<Grid> grids_;                 // of the list being made
+  std::vector<Grid> grids_;  // of the list being made
   std::vector<Tile> tiles_;
-  std::vector<int64_t> left_;               // tiles of a group that haven't arrived
+  std::vector<int64_t> left_;  // tiles of a group that haven't arrived
   int warp_ = -1;
-  std::vector<int64_t> addresses_;          // of a store: lanes x targets
+  std::vector<int64_t> addresses_;  // of a store: lanes x targets
   std::vector<Value> values_;
   uint64_t nextAddress_ = uint64_t{1} << 60;
 };

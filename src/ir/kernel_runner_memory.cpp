@@ -20,7 +20,8 @@ void Runner::commit(const CodeStmt& s, const Store& t, size_t at, uint32_t stamp
   const auto typeOf = [&](size_t k) { return m_.code.buffers[s.refs[k].buffer].type; };
   if (s.builtin) {
     for (size_t k = 0; k < s.refs.size(); k++)
-      values_[at + k] = m_.combined(s.op, typeOf(k), m_.read(view(k), addresses_[at + k]), values_[at + k]);
+      values_[at + k] =
+          m_.combined(s.op, typeOf(k), m_.read(view(k), addresses_[at + k]), values_[at + k]);
   } else if (!s.joined.empty()) {
     for (size_t k = 0; k < s.refs.size(); k++) {
       m_.variables[s.left[k]] = m_.read(view(k), addresses_[at + k]);
@@ -32,7 +33,8 @@ void Runner::commit(const CodeStmt& s, const Store& t, size_t at, uint32_t stamp
   const bool once = t.combine.empty() && stamp && m_.options.checks;
   for (size_t k = 0; k < s.refs.size(); k++) {
     if (once && view(k).memory->shadow[addresses_[at + k]].writer == stamp)
-      m_.fault(5, fmt::format("{} is stored twice at once", m_.element(view(k), addresses_[at + k])));
+      m_.fault(5,
+               fmt::format("{} is stored twice at once", m_.element(view(k), addresses_[at + k])));
     m_.write(view(k), addresses_[at + k], values_[at + k], t.stream);
   }
 }
@@ -110,16 +112,19 @@ void Runner::copy(const CodeStmt& s, const Copy& c) {
   for (size_t a = 0; a < s.axes.size(); a++) m_.live.pop_back();
   std::unordered_set<int64_t> targets;
   for (const Move& move : moves)
-    if (!targets.insert(move.to).second) m_.fault(5, fmt::format("{} is stored twice at once", m_.element(target, move.to)));
+    if (!targets.insert(move.to).second)
+      m_.fault(5, fmt::format("{} is stored twice at once", m_.element(target, move.to)));
   for (const Move& move : moves)
-    if (source.memory == target.memory && targets.count(move.from)) m_.fault(5, fmt::format("{} is both read and written", m_.element(source, move.from)));
+    if (source.memory == target.memory && targets.count(move.from))
+      m_.fault(5, fmt::format("{} is both read and written", m_.element(source, move.from)));
   for (const Move& move : moves) {
     if (c.queue.empty()) break;
     if (move.from >= 0) op.touches.push_back({source.memory, move.from, false});
     op.touches.push_back({target.memory, move.to, true});
   }
   op.complete = [this, moves = std::move(moves), fill, &source, &target] {
-    for (const Move& move : moves) m_.write(target, move.to, move.from < 0 ? fill : m_.read(source, move.from));
+    for (const Move& move : moves)
+      m_.write(target, move.to, move.from < 0 ? fill : m_.read(source, move.from));
   };
   c.queue.empty() ? op.complete() : m_.issue(c.queue, std::move(op));
 }
@@ -133,14 +138,17 @@ View Runner::operand(const CodeRef& ref, const CodeBuffer& declared) {
   describe(m_, declared, tile);
   tile.memory = buffer.memory;
   tile.needsWrite = buffer.needsWrite;
-  if (tile.rank > buffer.rank) m_.fault(8, fmt::format("'{}' has rank {}, its tile {}", ref.source.buffer, buffer.rank, tile.rank));
+  if (tile.rank > buffer.rank)
+    m_.fault(
+        8, fmt::format("'{}' has rank {}, its tile {}", ref.source.buffer, buffer.rank, tile.rank));
   m_.newEvaluation();
   tile.base = buffer.base;
   const int lead = buffer.rank - tile.rank;
   for (int d = 0; d < buffer.rank; d++) {
     const int64_t i = m_.index(ref.index[d]), size = d < lead ? 1 : tile.shape[d - lead];
     if (i < 0 || (size > 0 && i + size > buffer.shape[d]))
-      m_.fault(8, fmt::format("the tile of {} reaches from {} to {} on axis {}, outside 0..{}", ref.source.buffer, i, i + size - 1, d, buffer.shape[d] - 1));
+      m_.fault(8, fmt::format("the tile of {} reaches from {} to {} on axis {}, outside 0..{}",
+                              ref.source.buffer, i, i + size - 1, d, buffer.shape[d] - 1));
     tile.base += i * buffer.strides[d];
     if (d >= lead) tile.strides[d - lead] = buffer.strides[d];
   }
@@ -154,11 +162,13 @@ void Runner::intrin(const CodeStmt& s, const Intrin& i) {
   for (size_t k = 0; k < s.dims.size(); k++) {
     const Dim& d = def.source->dims[k];
     dims.push_back(m_.integer(s.dims[k]));
-    if (dims[k] < d.low || dims[k] > d.high) m_.fault(8, fmt::format("{} is {}, outside {}..{}", d.name, dims[k], d.low, d.high));
+    if (dims[k] < d.low || dims[k] > d.high)
+      m_.fault(8, fmt::format("{} is {}, outside {}..{}", d.name, dims[k], d.low, d.high));
   }
   for (size_t k = 0; k < dims.size(); k++) m_.variables[def.dims[k]].i = dims[k];
   std::vector<View> operands;
-  for (size_t k = 0; k < s.refs.size(); k++) operands.push_back(operand(s.refs[k], m_.code.buffers[def.buffers[k]]));
+  for (size_t k = 0; k < s.refs.size(); k++)
+    operands.push_back(operand(s.refs[k], m_.code.buffers[def.buffers[k]]));
   if (i.queue.empty()) return body(def, operands, dims);
   Pending op;
   for (size_t k = 0; k < operands.size(); k++) {
@@ -168,11 +178,14 @@ void Runner::intrin(const CodeStmt& s, const Intrin& i) {
       if (mode != Param::In) op.touches.push_back({operands[k].memory, at, true});
     });
   }
-  op.complete = [this, &def, operands = std::move(operands), dims = std::move(dims)] { body(def, operands, dims); };
+  op.complete = [this, &def, operands = std::move(operands), dims = std::move(dims)] {
+    body(def, operands, dims);
+  };
   m_.issue(i.queue, std::move(op));
 }
 
-void Runner::body(const CodeIntrin& def, const std::vector<View>& operands, const std::vector<int64_t>& dims) {
+void Runner::body(const CodeIntrin& def, const std::vector<View>& operands,
+                  const std::vector<int64_t>& dims) {
   for (size_t k = 0; k < dims.size(); k++) m_.variables[def.dims[k]].i = dims[k];
   for (size_t k = 0; k < operands.size(); k++) {
     m_.views[def.buffers[k]] = operands[k];

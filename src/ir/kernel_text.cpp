@@ -38,10 +38,13 @@ std::string bufferText(const Buffer& b) {
   return out;
 }
 
-std::string refText(const Ref& r) { return r.index.empty() ? r.buffer : fmt::format("{}[{}]", r.buffer, exprs(r.index)); }
+std::string refText(const Ref& r) {
+  return r.index.empty() ? r.buffer : fmt::format("{}[{}]", r.buffer, exprs(r.index));
+}
 
 std::string combineSign(const std::string& name) {
-  constexpr std::pair<std::string_view, std::string_view> signs[] = {{"sum", "+"}, {"product", "*"}, {"any", "|"}, {"all", "&"}};
+  constexpr std::pair<std::string_view, std::string_view> signs[] = {
+      {"sum", "+"}, {"product", "*"}, {"any", "|"}, {"all", "&"}};
   for (auto [combine, sign] : signs)
     if (combine == name) return std::string(sign);
   return name;
@@ -69,7 +72,8 @@ std::string head(const std::string& start, const std::vector<std::string>& param
   return params.empty() ? out + ") {" : out;
 }
 
-std::vector<std::string> paramTexts(const std::vector<Dim>& dims, const std::vector<Param>& params, const std::vector<bool>& isDim) {
+std::vector<std::string> paramTexts(const std::vector<Dim>& dims, const std::vector<Param>& params,
+                                    const std::vector<bool>& isDim) {
   std::vector<std::string> out;
   size_t d = 0, p = 0;
   const auto dim = [&] {
@@ -112,24 +116,30 @@ class Printer {
   std::string statement(const Stmt& s, int indent) {
     const std::string pad(2 * indent, ' ');
     return commentText(s.comment, pad) +
-           std::visit(overloaded{[&](const BlockStmt& b) { return nest(pad, "", b.body, indent); },
-                                 [&](const For& f) {
-                                   const std::string head = fmt::format("for {} in {} {} ", f.var, toText(f.extent), name(f.mode));
-                                   return nest(pad, head, f.body, indent);
-                                 },
-                                 [&](const If& i) { return nest(pad, "if " + toText(i.condition) + " ", i.body, indent); },
-                                 [&](const Alloc& a) { return pad + "alloc " + allocText(a.buffer) + "\n"; },
-                                 [&](const Store& t) { return pad + storeText(t) + "\n"; },
-                                 [&](const Copy& c) { return pad + copyText(c) + "\n"; },
-                                 [&](const Sync& y) { return pad + "sync " + syncText(y) + "\n"; },
-                                 [&](const Intrin& i) {
-                                   const auto arg = [](const IntrinArg& a) {
-                                     const Ref* r = std::get_if<Ref>(&a.value);
-                                     return r ? refText(*r) : toText(std::get<Expr>(a.value));
-                                   };
-                                   return fmt::format("{}intrin {}({}){}\n", pad, i.name, join(i.args, arg), queueText(i.queue));
-                                 }},
-                      s.kind);
+           std::visit(
+               overloaded{
+                   [&](const BlockStmt& b) { return nest(pad, "", b.body, indent); },
+                   [&](const For& f) {
+                     const std::string head =
+                         fmt::format("for {} in {} {} ", f.var, toText(f.extent), name(f.mode));
+                     return nest(pad, head, f.body, indent);
+                   },
+                   [&](const If& i) {
+                     return nest(pad, "if " + toText(i.condition) + " ", i.body, indent);
+                   },
+                   [&](const Alloc& a) { return pad + "alloc " + allocText(a.buffer) + "\n"; },
+                   [&](const Store& t) { return pad + storeText(t) + "\n"; },
+                   [&](const Copy& c) { return pad + copyText(c) + "\n"; },
+                   [&](const Sync& y) { return pad + "sync " + syncText(y) + "\n"; },
+                   [&](const Intrin& i) {
+                     const auto arg = [](const IntrinArg& a) {
+                       const Ref* r = std::get_if<Ref>(&a.value);
+                       return r ? refText(*r) : toText(std::get<Expr>(a.value));
+                     };
+                     return fmt::format("{}intrin {}({}){}\n", pad, i.name, join(i.args, arg),
+                                        queueText(i.queue));
+                   }},
+               s.kind);
   }
   static std::string allocText(const Buffer& b) {
     std::string out = bufferText(b);
@@ -137,11 +147,14 @@ class Printer {
     return out;
   }
   static std::string storeText(const Store& t) {
-    return fmt::format("{} {}= {}{}", join(t.targets, refText), combineSign(t.combine), exprs(t.values), t.stream ? " stream" : "");
+    return fmt::format("{} {}= {}{}", join(t.targets, refText), combineSign(t.combine),
+                       exprs(t.values), t.stream ? " stream" : "");
   }
   static std::string copyText(const Copy& c) {
     std::string out = "copy " + (c.to ? refText(*c.to) + " <- " : "") + refText(c.from);
-    out += " for " + join(c.axes, [](const CopyAxis& a) { return fmt::format("{} in {}", a.var, toText(a.extent)); });
+    out += " for " + join(c.axes, [](const CopyAxis& a) {
+             return fmt::format("{} in {}", a.var, toText(a.extent));
+           });
     if (c.fill) out += " fill=" + toText(c.fill);
     return out + queueText(c.queue);
   }
@@ -157,7 +170,8 @@ class Printer {
 };
 
 std::string toText(const IntrinDef& i) {
-  return head("intrin " + i.name, paramTexts(i.dims, i.params, i.isDim)) + "\n" + toText(i.body, 1) + "}\n";
+  return head("intrin " + i.name, paramTexts(i.dims, i.params, i.isDim)) + "\n" +
+         toText(i.body, 1) + "}\n";
 }
 
 }  // namespace
@@ -165,7 +179,9 @@ std::string toText(const IntrinDef& i) {
 std::string toText(const Block& b, int indent) { return Printer().block(b, indent); }
 
 std::string toText(const Kernel& k) {
-  return commentText(k.comment, "") + head("kernel " + k.name, paramTexts(k.dims, k.params, k.isDim)) + "\n" + toText(k.body, 1) + "}\n";
+  return commentText(k.comment, "") +
+         head("kernel " + k.name, paramTexts(k.dims, k.params, k.isDim)) + "\n" +
+         toText(k.body, 1) + "}\n";
 }
 
 std::string toText(const KernelModule& m) {

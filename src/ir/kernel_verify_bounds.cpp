@@ -34,7 +34,8 @@ class Bounds {
  private:
   void statement(const Stmt& at, Path& p) {
     std::visit(overloaded{[](const BlockStmt&) {}, [](const Alloc&) {}, [](const Sync&) {},
-                          [&](const For& f) { touches(at, f.extent, p); }, [&](const If& i) { touches(at, i.condition, p); },
+                          [&](const For& f) { touches(at, f.extent, p); },
+                          [&](const If& i) { touches(at, i.condition, p); },
                           [&](const Store& t) {
                             for (const Ref& r : t.targets) element(at, r, p);
                             for (const Expr& e : t.values) touches(at, e, p);
@@ -54,24 +55,30 @@ class Bounds {
   }
 
   /// 0 <= index, index + size <= the axis.
-  void within(const Stmt& at, int rule, const Expr& index, const Expr& size, const Buffer& b, size_t axis) {
+  void within(const Stmt& at, int rule, const Expr& index, const Expr& size, const Buffer& b,
+              size_t axis) {
     if (!known_.proves(le(Expr(0), index)))
-      s_.report(rule, at, fmt::format("{}: index {} of axis {} isn't proved to be 0 or more", b.name, toText(index), axis));
+      s_.report(rule, at,
+                fmt::format("{}: index {} of axis {} isn't proved to be 0 or more", b.name,
+                            toText(index), axis));
     else if (!known_.proves(le(index + size, b.shape[axis])))
-      s_.report(rule, at, fmt::format("{}: index {} of axis {} isn't proved to be below {}", b.name, toText(index + size + Expr(-1)), axis, toText(b.shape[axis])));
+      s_.report(rule, at,
+                fmt::format("{}: index {} of axis {} isn't proved to be below {}", b.name,
+                            toText(index + size + Expr(-1)), axis, toText(b.shape[axis])));
   }
 
   bool loads(const Expr& e) {
     const auto [it, fresh] = hasLoad_.try_emplace(e.hash(), false);
     if (!fresh) return it->second;
-    const bool found = std::visit(overloaded{[](const Imm&) { return false; }, [](const Var&) { return false; }, [](const Load&) { return true; },
-                                             [&](const Cast& c) { return loads(c.arg); },
-                                             [&](const Apply& a) {
-                                               for (const Expr& x : a.args)
-                                                 if (loads(x)) return true;
-                                               return false;
-                                             }},
-                                  e->kind);
+    const bool found = std::visit(
+        overloaded{[](const Imm&) { return false; }, [](const Var&) { return false; },
+                   [](const Load&) { return true; }, [&](const Cast& c) { return loads(c.arg); },
+                   [&](const Apply& a) {
+                     for (const Expr& x : a.args)
+                       if (loads(x)) return true;
+                     return false;
+                   }},
+        e->kind);
     return hasLoad_[e.hash()] = found;
   }
 
@@ -120,7 +127,9 @@ class Bounds {
       const Expr& e = dims[d.name] = std::get<Expr>(i.args[k].value);
       touches(at, e, p);
       if (!known_.proves(logicalAnd(le(Expr(d.low), e), le(e, Expr(d.high)))))
-        s_.report(8, at, fmt::format("{} isn't proved to be in {}..{} for '{}'", toText(e), d.low, d.high, d.name));
+        s_.report(8, at,
+                  fmt::format("{} isn't proved to be in {}..{} for '{}'", toText(e), d.low, d.high,
+                              d.name));
     }
     next = 0;
     for (size_t k = 0; k < i.args.size(); k++) {
@@ -130,7 +139,8 @@ class Bounds {
       const size_t lead = b.shape.size() - tile.shape.size();
       for (size_t d = 0; d < b.shape.size(); d++) {
         touches(at, r.index[d], p);
-        within(at, 8, r.index[d], d < lead ? Expr(1) : substitute(tile.shape[d - lead], dims), b, d);
+        within(at, 8, r.index[d], d < lead ? Expr(1) : substitute(tile.shape[d - lead], dims), b,
+               d);
       }
     }
   }

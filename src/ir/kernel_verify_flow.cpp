@@ -22,13 +22,15 @@ void checkWritten(const Subject& s) {
         },
         nullptr});
   for (const Param& p : s.params)
-    if (p.mode == Param::Out && !written.count(&p.buffer)) s.report(12, fmt::format("'{}' is never written", p.buffer.name));
+    if (p.mode == Param::Out && !written.count(&p.buffer))
+      s.report(12, fmt::format("'{}' is never written", p.buffer.name));
   Path again = s.path();
   walk(s.body, again,
        {[&](const Stmt& at, Path& p) {
           const auto read = [&](const std::string& name) {
             const Named* n = p.buffer(name);
-            if (n && !n->param && !written.count(n->buffer)) s.report(12, at, fmt::format("'{}' is read and never written", name));
+            if (n && !n->param && !written.count(n->buffer))
+              s.report(12, at, fmt::format("'{}' is read and never written", name));
           };
           eachExpr(at, [&](const Expr& e) {
             for (const Expr& l : loadsOf(e)) read(l.as<Load>()->buffer);
@@ -39,26 +41,30 @@ void checkWritten(const Subject& s) {
 }
 
 /// The plain case of K5: all iterations of a parallel loop, or lanes of a vector loop, store to one element.
-void checkOneElement(const Subject& s, const Stmt& at, const Store& t, const Path& p, const std::set<const For*>& alone) {
+void checkOneElement(const Subject& s, const Stmt& at, const Store& t, const Path& p,
+                     const std::set<const For*>& alone) {
   for (const Ref& r : t.targets) {
     const Named* n = p.buffer(r.buffer);
     for (size_t d = n->depth; d < p.around.size(); d++) {
       const For* f = p.around[d]->as<For>();
       if (!f || alone.count(f)) continue;
       const bool vector = f->mode == LoopMode::Vector && t.combine.empty();
-      if ((f->mode != LoopMode::Parallel && !vector) || asInteger(f->extent).value_or(2) <= 1) continue;
+      if ((f->mode != LoopMode::Parallel && !vector) || asInteger(f->extent).value_or(2) <= 1)
+        continue;
       bool varies = false;
       const auto see = [&](const Expr& e) {
         for (const std::string& v : freeVars(e)) {
           const Named* var = p.find(v);
-          varies |= v == f->var || (var && var->kind == Named::Loop && var->depth > int(d));  // an inner loop may hold it
+          varies |= v == f->var || (var && var->kind == Named::Loop &&
+                                    var->depth > int(d));  // an inner loop may hold it
         }
         varies |= !loadsOf(e).empty();
       };
       for (const Expr& e : r.index) see(e);
       for (size_t inner = d + 1; inner < p.around.size(); inner++)
         if (const If* i = p.around[inner]->as<If>()) see(i->condition);
-      if (!varies) s.report(5, at, fmt::format("{} is stored by every iteration of '{}'", r.buffer, f->var));
+      if (!varies)
+        s.report(5, at, fmt::format("{} is stored by every iteration of '{}'", r.buffer, f->var));
     }
   }
 }
@@ -68,7 +74,8 @@ void checkStores(const Subject& s) {
   Path path = s.path();
   walk(s.body, path,
        {[&](const Stmt& at, Path& p) {
-          if (const Sync* y = at.as<Sync>(); y && y->kind == Sync::Last) alone.insert(p.around.back()->as<For>());
+          if (const Sync* y = at.as<Sync>(); y && y->kind == Sync::Last)
+            alone.insert(p.around.back()->as<For>());
           if (const Store* t = at.as<Store>()) checkOneElement(s, at, *t, p, alone);
         },
         nullptr});
@@ -85,13 +92,16 @@ void checkQueues(const Subject& s) {
           const Intrin* i = at.as<Intrin>();
           const std::string queue = c ? c->queue : i ? i->queue : "";
           if (!queue.empty()) used.try_emplace(queue, &at);
-          if (const Sync* y = at.as<Sync>(); y && y->kind == Sync::Queue && y->pending == 0) emptied.insert(y->name);
+          if (const Sync* y = at.as<Sync>(); y && y->kind == Sync::Queue && y->pending == 0)
+            emptied.insert(y->name);
         },
         nullptr});
   for (const auto& [queue, at] : used) {
-    if (const Target* t = s.options.target; t && std::find(t->queues.begin(), t->queues.end(), queue) == t->queues.end())
+    if (const Target* t = s.options.target;
+        t && std::find(t->queues.begin(), t->queues.end(), queue) == t->queues.end())
       s.report(11, *at, fmt::format("{} has no queue '{}'", t->name, queue));
-    if (!emptied.count(queue)) s.report(11, *at, fmt::format("no `sync {} 0` empties the queue", queue));
+    if (!emptied.count(queue))
+      s.report(11, *at, fmt::format("no `sync {} 0` empties the queue", queue));
   }
 }
 

@@ -17,13 +17,16 @@ int64_t teamOf(const Subject& s, const Path& p) {
     const For* f = around->as<For>();
     if (!f || f->mode != LoopMode::Parallel) continue;
     Path path;
-    walk(f->body, path, {[&](const Stmt& at, Path& q) {
-                           const For* t = at.as<For>();
-                           if (!t || q.inside(LoopMode::Warp)) return;
-                           if (t->mode == LoopMode::Warp) team = std::max(team, asInteger(t->extent).value_or(1) * warp);
-                           if (t->mode == LoopMode::Thread) team = std::max(team, asInteger(t->extent).value_or(1));
-                         },
-                         nullptr});
+    walk(f->body, path,
+         {[&](const Stmt& at, Path& q) {
+            const For* t = at.as<For>();
+            if (!t || q.inside(LoopMode::Warp)) return;
+            if (t->mode == LoopMode::Warp)
+              team = std::max(team, asInteger(t->extent).value_or(1) * warp);
+            if (t->mode == LoopMode::Thread)
+              team = std::max(team, asInteger(t->extent).value_or(1));
+          },
+          nullptr});
     break;
   }
   return team;
@@ -37,16 +40,19 @@ int64_t bytesOf(const Subject& s, const Buffer& b, const Ranges& dims, const Pat
     for (const For* f : p.loops())
       if (f->mode == LoopMode::Vector) count *= asInteger(f->extent).value_or(1);
   int64_t total = count * bytes(b.type);
-  const bool registers = b.space == "reg" || b.space == "frag", thread = p.inside(LoopMode::Thread), warp = p.inside(LoopMode::Warp);
+  const bool registers = b.space == "reg" || b.space == "frag", thread = p.inside(LoopMode::Thread),
+             warp = p.inside(LoopMode::Warp);
   const int64_t team = teamOf(s, p);
-  if (registers && !thread) return (total + team - 1) / team * (warp && team > 1 ? team / s.options.target->warp : 1);
+  if (registers && !thread)
+    return (total + team - 1) / team * (warp && team > 1 ? team / s.options.target->warp : 1);
   if (!registers && thread) total *= team;
   return total;
 }
 
 bool onlyDims(const Subject& s, const Expr& e) {
   for (const std::string& v : freeVars(e))
-    if (std::none_of(s.dims.begin(), s.dims.end(), [&](const Dim& d) { return d.name == v; })) return false;
+    if (std::none_of(s.dims.begin(), s.dims.end(), [&](const Dim& d) { return d.name == v; }))
+      return false;
   return loadsOf(e).empty();
 }
 
@@ -61,45 +67,62 @@ void checkSpaces(const Subject& s) {
     const Buffer* b = allocOf(at);
     if (!b) return;
     for (const Expr& e : b->shape)
-      if (!onlyDims(s, e)) return s.report(6, at, fmt::format("the size {} depends on more than dims", toText(e)));
+      if (!onlyDims(s, e))
+        return s.report(6, at, fmt::format("the size {} depends on more than dims", toText(e)));
     if (s.isIntrin) return;
     const bool inGrid = p.inside(LoopMode::Parallel), main = b->space == "main";
-    if (main == inGrid) return s.report(6, at, main ? "main is allocated outside the grids" : "only main is allocated outside the grids");
+    if (main == inGrid)
+      return s.report(6, at,
+                      main ? "main is allocated outside the grids"
+                           : "only main is allocated outside the grids");
     if (main || !s.options.target) return;
     const Level* level = s.options.target->level(b->space);
-    if (!level) return s.report(6, at, fmt::format("{} has no space '{}'", s.options.target->name, b->space));
+    if (!level)
+      return s.report(6, at, fmt::format("{} has no space '{}'", s.options.target->name, b->space));
     held.push_back({p.around.size(), level->name, bytesOf(s, *b, dims, p)});
     int64_t total = 0;
     for (const Held& h : held) total += h.space == level->name ? h.bytes : 0;
-    if (total > level->bytes) s.report(6, at, fmt::format("{} bytes in {}, which has {}", total, b->space, level->bytes));
+    if (total > level->bytes)
+      s.report(6, at, fmt::format("{} bytes in {}, which has {}", total, b->space, level->bytes));
   };
   walk(s.body, path, {enter, [&](const Stmt& at, Path& p) {
                         if (!bodyOf(at)) return;
-                        while (!held.empty() && held.back().depth > p.around.size()) held.pop_back();
+                        while (!held.empty() && held.back().depth > p.around.size())
+                          held.pop_back();
                       }});
 }
 
 namespace {
 
-bool inRegisters(const Named* n) { return n && (n->buffer->space == "reg" || n->buffer->space == "frag"); }
+bool inRegisters(const Named* n) {
+  return n && (n->buffer->space == "reg" || n->buffer->space == "frag");
+}
 
 /// What may index a register: numbers, unrolled variables, lanes and threads.
 void checkIndex(const Subject& s, const Stmt& at, const Ref& r, const Path& p) {
   const Named* n = p.buffer(r.buffer);
   if (!inRegisters(n) || n->param) return;
   for (const Expr& e : r.index) {
-    if (!loadsOf(e).empty()) return s.report(10, at, fmt::format("{}: index {} reads memory", r.buffer, toText(e)));
+    if (!loadsOf(e).empty())
+      return s.report(10, at, fmt::format("{}: index {} reads memory", r.buffer, toText(e)));
     for (const std::string& v : freeVars(e)) {
       const Named* var = p.find(v);
       if (var->kind != Named::Loop || var->loop->mode < LoopMode::Vector)
-        return s.report(10, at, fmt::format("{}: index {} varies with '{}', which isn't unrolled, a lane or a thread", r.buffer, toText(e), v));
+        return s.report(
+            10, at,
+            fmt::format("{}: index {} varies with '{}', which isn't unrolled, a lane or a thread",
+                        r.buffer, toText(e), v));
     }
   }
   for (size_t d = n->depth; d < p.around.size(); d++) {
     const For* f = p.around[d]->as<For>();
     if (!f || (f->mode != LoopMode::Warp && f->mode != LoopMode::Thread)) continue;
-    const bool owned = std::any_of(r.index.begin(), r.index.end(), [&](const Expr& e) { return e == var(f->var); });
-    if (!owned) s.report(10, at, fmt::format("{} is shared by the threads of '{}', which is no index of it", r.buffer, f->var));
+    const bool owned = std::any_of(r.index.begin(), r.index.end(),
+                                   [&](const Expr& e) { return e == var(f->var); });
+    if (!owned)
+      s.report(10, at,
+               fmt::format("{} is shared by the threads of '{}', which is no index of it", r.buffer,
+                           f->var));
   }
 }
 
@@ -118,7 +141,8 @@ void checkRegisters(const Subject& s) {
             if (c->to) checkIndex(s, at, *c->to, p);
           }
           eachExpr(at, [&](const Expr& e) {
-            for (const Expr& l : loadsOf(e)) checkIndex(s, at, {l.as<Load>()->buffer, l.as<Load>()->index}, p);
+            for (const Expr& l : loadsOf(e))
+              checkIndex(s, at, {l.as<Load>()->buffer, l.as<Load>()->index}, p);
           });
           if (const Store* t = at.as<Store>())
             for (const Ref& r : t->targets) checkIndex(s, at, r, p);

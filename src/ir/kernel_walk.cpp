@@ -30,7 +30,8 @@ bool Path::inside(LoopMode mode) const {
 
 void Path::declare(const std::vector<Dim>& dims, const std::vector<Param>& params) {
   for (const Dim& d : dims) names.push_back({Named::Dim_, d.name});
-  for (const Param& p : params) names.push_back({Named::Buffer_, p.buffer.name, nullptr, &p.buffer, &p});
+  for (const Param& p : params)
+    names.push_back({Named::Buffer_, p.buffer.name, nullptr, &p.buffer, &p});
 }
 
 size_t Path::declareAxes(const Copy& copy) {
@@ -58,14 +59,16 @@ void walk(const Block& block, Path& path, const Walk& visit) {
     visit.enter(s, path);
     if (const Block* body = bodyOf(s)) {
       const size_t before = path.names.size();
-      if (const For* f = s.as<For>()) path.names.push_back({Named::Loop, f->var, f, nullptr, nullptr, depth});
+      if (const For* f = s.as<For>())
+        path.names.push_back({Named::Loop, f->var, f, nullptr, nullptr, depth});
       path.around.push_back(&s);
       walk(*body, path, visit);
       path.around.pop_back();
       path.names.resize(before);
     }
     if (visit.leave) visit.leave(s, path);
-    if (const Buffer* b = allocOf(s)) path.names.push_back({Named::Buffer_, b->name, nullptr, b, nullptr, depth});
+    if (const Buffer* b = allocOf(s))
+      path.names.push_back({Named::Buffer_, b->name, nullptr, b, nullptr, depth});
   }
   path.names.resize(outer);
 }
@@ -74,7 +77,8 @@ void eachExpr(const Stmt& s, const std::function<void(const Expr&)>& see) {
   const auto all = [&](const std::vector<Expr>& list) {
     for (const Expr& e : list) see(e);
   };
-  std::visit(overloaded{[](const BlockStmt&) {}, [&](const For& f) { see(f.extent); }, [&](const If& i) { see(i.condition); },
+  std::visit(overloaded{[](const BlockStmt&) {}, [&](const For& f) { see(f.extent); },
+                        [&](const If& i) { see(i.condition); },
                         [&](const Alloc& a) {
                           all(a.buffer.shape);
                           all(a.buffer.strides);
@@ -92,8 +96,10 @@ void eachExpr(const Stmt& s, const std::function<void(const Expr&)>& see) {
                         [](const Sync&) {},
                         [&](const Intrin& i) {
                           for (const IntrinArg& a : i.args) {
-                            if (const Ref* r = std::get_if<Ref>(&a.value)) all(r->index);
-                            else see(std::get<Expr>(a.value));
+                            if (const Ref* r = std::get_if<Ref>(&a.value))
+                              all(r->index);
+                            else
+                              see(std::get<Expr>(a.value));
                           }
                         }},
              s.kind);

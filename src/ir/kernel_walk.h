@@ -9,10 +9,10 @@ namespace tektite {
 struct Named {
   enum Kind : uint8_t { Dim_, Loop, Axis, Buffer_ } kind;
   std::string name;
-  const For* loop = nullptr;        // Loop
-  const Buffer* buffer = nullptr;   // Buffer_
-  const Param* param = nullptr;     // of a parameter
-  int depth = 0;                    // statements around its declaration
+  const For* loop = nullptr;       // Loop
+  const Buffer* buffer = nullptr;  // Buffer_
+  const Param* param = nullptr;    // of a parameter
+  int depth = 0;                   // statements around its declaration
 };
 
 /// Where a statement stands: the statements around it, outermost first, and the names in scope.
@@ -25,7 +25,8 @@ struct Path {
   std::vector<const For*> loops() const;
   bool inside(LoopMode mode) const;
   void declare(const std::vector<Dim>& dims, const std::vector<Param>& params);
-  size_t declareAxes(const Copy& copy);  ///< answers how many names there were: names.resize(that) takes them away
+  size_t declareAxes(
+      const Copy& copy);  ///< answers how many names there were: names.resize(that) takes them away
 };
 
 /// Calls `enter` before a statement's body (its own variable isn't in scope yet), `leave` after it. Every statement in text order.

@@ -7,8 +7,12 @@
 namespace tektite {
 namespace {
 
-int64_t wrappedAdd(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
-int64_t wrappedMul(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); }
+int64_t wrappedAdd(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+int64_t wrappedMul(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
 
 int sign(std::strong_ordering o) { return o < 0 ? -1 : o > 0 ? 1 : 0; }
 
@@ -33,11 +37,16 @@ int compareNames(std::string_view a, std::string_view b) {
 
 std::string_view leftmostName(const Expr& e) {
   for (const ExprNode* n = e.get();;) {
-    if (const Apply* a = std::get_if<Apply>(&n->kind)) n = a->args[0].get();
-    else if (const Cast* c = std::get_if<Cast>(&n->kind)) n = c->arg.get();
-    else if (const Load* l = std::get_if<Load>(&n->kind)) return l->buffer;
-    else if (const Var* v = std::get_if<Var>(&n->kind)) return v->name;
-    else return "";
+    if (const Apply* a = std::get_if<Apply>(&n->kind))
+      n = a->args[0].get();
+    else if (const Cast* c = std::get_if<Cast>(&n->kind))
+      n = c->arg.get();
+    else if (const Load* l = std::get_if<Load>(&n->kind))
+      return l->buffer;
+    else if (const Var* v = std::get_if<Var>(&n->kind))
+      return v->name;
+    else
+      return "";
   }
 }
 
@@ -61,7 +70,8 @@ Expr monomial(const Expr& a, const Expr& b) {
   std::vector<Expr> factors;
   collectFactors(a, factors);
   collectFactors(b, factors);
-  std::stable_sort(factors.begin(), factors.end(), [](const Expr& x, const Expr& y) { return compareTerms(x, y) < 0; });
+  std::stable_sort(factors.begin(), factors.end(),
+                   [](const Expr& x, const Expr& y) { return compareTerms(x, y) < 0; });
   Expr out = factors[0];
   for (size_t i = 1; i < factors.size(); ++i) out = out * factors[i];
   return out;
@@ -70,7 +80,8 @@ Expr monomial(const Expr& a, const Expr& b) {
 Linear product(const Linear& a, const Linear& b) {
   Linear out = plus(times(a, b.constant), times(Linear{b.terms, 0}, a.constant));
   for (const auto& [x, k] : a.terms)
-    for (const auto& [y, m] : b.terms) out = plus(out, linearTerm(monomial(x, y), wrappedMul(k, m)));
+    for (const auto& [y, m] : b.terms)
+      out = plus(out, linearTerm(monomial(x, y), wrappedMul(k, m)));
   return out;
 }
 
@@ -78,18 +89,24 @@ Linear decompose(const Expr& e, std::unordered_map<Hash, Linear>& memo) {
   if (e.type() != DType::I64) return linearTerm(e);
   if (const Imm* i = e.as<Imm>()) return linearConstant(i->integer);
   const Apply* a = e.as<Apply>();
-  if (!a || (a->op != Op::Add && a->op != Op::Sub && a->op != Op::Mul && a->op != Op::Neg)) return linearTerm(e);
+  if (!a || (a->op != Op::Add && a->op != Op::Sub && a->op != Op::Mul && a->op != Op::Neg))
+    return linearTerm(e);
   if (const auto it = memo.find(e.hash()); it != memo.end()) return it->second;
   Linear x = decompose(a->args[0], memo), out;
   if (a->op == Op::Neg) {
     out = times(x, -1);
   } else {
     const Linear y = decompose(a->args[1], memo);
-    if (a->op != Op::Mul) out = plus(x, y, a->op == Op::Add ? 1 : -1);
-    else if (x.terms.empty()) out = times(y, x.constant);
-    else if (y.terms.empty()) out = times(x, y.constant);
-    else if (x.terms.size() * y.terms.size() <= kMostProductTerms) out = product(x, y);
-    else out = linearTerm(e);
+    if (a->op != Op::Mul)
+      out = plus(x, y, a->op == Op::Add ? 1 : -1);
+    else if (x.terms.empty())
+      out = times(y, x.constant);
+    else if (y.terms.empty())
+      out = times(x, y.constant);
+    else if (x.terms.size() * y.terms.size() <= kMostProductTerms)
+      out = product(x, y);
+    else
+      out = linearTerm(e);
   }
   return memo.emplace(e.hash(), std::move(out)).first->second;
 }
@@ -104,7 +121,8 @@ int compareTerms(const Expr& a, const Expr& b) {
   if (a->kind.index() != b->kind.index()) return a->kind.index() < b->kind.index() ? -1 : 1;
   if (a.type() != b.type()) return a.type() < b.type() ? -1 : 1;
   const int inside = std::visit(
-      overloaded{[&](const Imm& x) { return sign(x.integer <=> b.as<Imm>()->integer); }, [](const Var&) { return 0; },
+      overloaded{[&](const Imm& x) { return sign(x.integer <=> b.as<Imm>()->integer); },
+                 [](const Var&) { return 0; },
                  [&](const Load& x) { return compareLists(x.index, b.as<Load>()->index); },
                  [&](const Cast& x) { return compareTerms(x.arg, b.as<Cast>()->arg); },
                  [&](const Apply& x) {
@@ -131,10 +149,16 @@ Linear plus(const Linear& a, const Linear& b, int64_t by) {
     if (k != 0) out.terms.emplace_back(e, k);
   };
   while (i < a.terms.size() || j < b.terms.size()) {
-    const int c = i == a.terms.size() ? 1 : j == b.terms.size() ? -1 : compareTerms(a.terms[i].first, b.terms[j].first);
-    if (c < 0) push(a.terms[i].first, a.terms[i].second), ++i;
-    else if (c > 0) push(b.terms[j].first, wrappedMul(b.terms[j].second, by)), ++j;
-    else push(a.terms[i].first, wrappedAdd(a.terms[i].second, wrappedMul(b.terms[j].second, by))), ++i, ++j;
+    const int c = i == a.terms.size()   ? 1
+                  : j == b.terms.size() ? -1
+                                        : compareTerms(a.terms[i].first, b.terms[j].first);
+    if (c < 0)
+      push(a.terms[i].first, a.terms[i].second), ++i;
+    else if (c > 0)
+      push(b.terms[j].first, wrappedMul(b.terms[j].second, by)), ++j;
+    else
+      push(a.terms[i].first, wrappedAdd(a.terms[i].second, wrappedMul(b.terms[j].second, by))), ++i,
+          ++j;
   }
   return out;
 }
@@ -167,8 +191,10 @@ Expr toExpr(const Linear& l) {
   if (!out && l.constant > 0) out = Expr(l.constant), constantUsed = true;
   for (const auto& [e, k] : l.terms)
     if (k < 0) {
-      if (out) out = k == INT64_MIN ? out + scaled(e, k) : apply(Op::Sub, {out, scaled(e, -k)});
-      else out = k == -1 ? apply(Op::Neg, {e}) : scaled(e, k);
+      if (out)
+        out = k == INT64_MIN ? out + scaled(e, k) : apply(Op::Sub, {out, scaled(e, -k)});
+      else
+        out = k == -1 ? apply(Op::Neg, {e}) : scaled(e, k);
     }
   if (!out) return Expr(l.constant);
   return constantUsed || l.constant == 0 ? out : out + Expr(l.constant);

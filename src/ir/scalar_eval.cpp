@@ -24,7 +24,8 @@ int64_t floorRemainder(int64_t a, int64_t b) {
 double propagate(double a, double b, bool larger) {
   if (std::isnan(a)) return a;
   if (std::isnan(b)) return b;
-  return larger ? (a < b ? b : a) : (b < a ? b : a);  // the first of equals: max(x, c) is select(x < c, c, x)
+  return larger ? (a < b ? b : a)
+                : (b < a ? b : a);  // the first of equals: max(x, c) is select(x < c, c, x)
 }
 
 }  // namespace
@@ -48,8 +49,10 @@ int64_t evalInteger(Op op, DType type, std::span<const int64_t> x) {
     case Op::Mul: return wrap(ua * ub);
     case Op::FloorDiv: return wrap(s ? static_cast<uint64_t>(floorDivide(a, b)) : b ? ua / ub : 0);
     case Op::Mod: return wrap(s ? static_cast<uint64_t>(floorRemainder(a, b)) : b ? ua % ub : ua);
-    case Op::TruncDiv: return wrap(!b ? 0 : !s ? ua / ub : b == -1 ? 0 - ua : static_cast<uint64_t>(a / b));
-    case Op::TruncMod: return wrap(!b ? ua : !s ? ua % ub : b == -1 ? 0 : static_cast<uint64_t>(a % b));
+    case Op::TruncDiv:
+      return wrap(!b ? 0 : !s ? ua / ub : b == -1 ? 0 - ua : static_cast<uint64_t>(a / b));
+    case Op::TruncMod:
+      return wrap(!b ? ua : !s ? ua % ub : b == -1 ? 0 : static_cast<uint64_t>(a % b));
     case Op::Max: return (s ? a < b : ua < ub) ? b : a;
     case Op::Min: return (s ? a < b : ua < ub) ? a : b;
     case Op::Select: return a ? b : x[2];
@@ -121,11 +124,15 @@ double evalFloat(Op op, std::span<const double> x) {
 int64_t evalToBits(DType type, double value) {
   char raw[8] = {};
   storeFloat(type, raw, 0, value);
-  return type == DType::F16 ? loadInteger(DType::I16, raw, 0) : loadInteger(type == DType::F32 ? DType::I32 : DType::I64, raw, 0);
+  return type == DType::F16 ? loadInteger(DType::I16, raw, 0)
+                            : loadInteger(type == DType::F32 ? DType::I32 : DType::I64, raw, 0);
 }
 double evalFromBits(DType type, int64_t bits) {
   char raw[8] = {};
-  storeInteger(type == DType::F16 ? DType::I16 : type == DType::F32 ? DType::I32 : DType::I64, raw, 0, bits);
+  storeInteger(type == DType::F16   ? DType::I16
+               : type == DType::F32 ? DType::I32
+                                    : DType::I64,
+               raw, 0, bits);
   return loadFloat(type, raw, 0);
 }
 

@@ -1,8 +1,9 @@
 #include "ir/target.h"
 
+#include <toml++/toml.h>
+
 #include <algorithm>
 #include <fstream>
-#include <toml++/toml.h>
 
 #include "support/check.h"
 
@@ -73,7 +74,9 @@ struct Reader {
     const toml::node* n = table.get(key);
     if (!n) return;
     const auto value = n->value<T>();
-    if (!value) userError("{}:{}: {}: found another type, expected {}", file, n->source().begin.line, key, expected);
+    if (!value)
+      userError("{}:{}: {}: found another type, expected {}", file, n->source().begin.line, key,
+                expected);
     v = *value;
   }
   void operator()(const char* key, std::string& v) { read(key, v, "a string"); }
@@ -118,7 +121,9 @@ Target readTarget(const std::string& file) {
       level.refuseOthers();
     }
   }
-  if (t.levels.size() < 2) userError("{}: found {} levels, expected two or more, the last of them main", file, t.levels.size());
+  if (t.levels.size() < 2)
+    userError("{}: found {} levels, expected two or more, the last of them main", file,
+              t.levels.size());
   return t;
 }
 
@@ -190,8 +195,9 @@ Target npu(std::string name) {
   t.launchSeconds = 5e-6;
   t.gridSyncSeconds = 2e-6;
   t.queues = {"mte2", "mte1", "cube", "fix"};
-  t.levels = {{"reg", 8 << 10, 0, 0},           {"l0a", 64 << 10, 4e11, 0},  {"l0b", 64 << 10, 2e11, 0}, {"l0c", 128 << 10, 2e11, 0},
-              {"ub", 192 << 10, 2e11, 0},       {"l1", 512 << 10, 2e11, 0}, {"main", 0, 0, 1.2e12}};
+  t.levels = {{"reg", 8 << 10, 0, 0},      {"l0a", 64 << 10, 4e11, 0}, {"l0b", 64 << 10, 2e11, 0},
+              {"l0c", 128 << 10, 2e11, 0}, {"ub", 192 << 10, 2e11, 0}, {"l1", 512 << 10, 2e11, 0},
+              {"main", 0, 0, 1.2e12}};
   return t;
 }
 
@@ -232,7 +238,8 @@ Target findTarget(const std::string& nameOrFile) {
     if (name == nameOrFile) return make();
     known += (known.empty() ? "" : ", ") + std::string(name);
   }
-  if (!std::ifstream(nameOrFile)) userError("target: found '{}', expected a file or one of {}", nameOrFile, known);
+  if (!std::ifstream(nameOrFile))
+    userError("target: found '{}', expected a file or one of {}", nameOrFile, known);
   return readTarget(nameOrFile);
 }
 

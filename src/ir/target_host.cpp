@@ -11,8 +11,8 @@
 namespace tektite {
 namespace {
 
-constexpr double kMainBytesPerCore = 20e9;   // a guess: `tektite machine --measure` says better
-constexpr int kCoresThatSaturateMain = 10;   // likewise
+constexpr double kMainBytesPerCore = 20e9;  // a guess: `tektite machine --measure` says better
+constexpr int kCoresThatSaturateMain = 10;  // likewise
 
 struct Cpuid {
   unsigned a = 0, b = 0, c = 0, d = 0;
@@ -58,9 +58,12 @@ std::vector<Cache> caches() {
   for (int i = 0; i < 8; i++) {
     const std::string folder = fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/", i);
     const std::string level = firstLine(folder + "level"), size = firstLine(folder + "size");
-    if (level.empty() || size.empty() || firstLine(folder + "type") == "Instruction" || level[0] < '1' || level[0] > '3') continue;
+    if (level.empty() || size.empty() || firstLine(folder + "type") == "Instruction" ||
+        level[0] < '1' || level[0] > '3')
+      continue;
     const int64_t unit = size.back() == 'M' ? 1 << 20 : size.back() == 'K' ? 1 << 10 : 1;
-    out[level[0] - '0'] = {std::atoll(size.c_str()) * unit, std::max(1, countOf(firstLine(folder + "shared_cpu_list")))};
+    out[level[0] - '0'] = {std::atoll(size.c_str()) * unit,
+                           std::max(1, countOf(firstLine(folder + "shared_cpu_list")))};
   }
   if (out[1].bytes) return out;
   for (unsigned leaf : {0x4u, 0x8000001du})
@@ -69,20 +72,24 @@ std::vector<Cache> caches() {
       const unsigned type = c.a & 31, level = c.a >> 5 & 7;
       if (type == 0) break;
       if (type == 2 || level > 3) continue;
-      const int64_t bytes = int64_t((c.b >> 22) + 1) * ((c.b >> 12 & 1023) + 1) * ((c.b & 4095) + 1) * (c.c + 1);
+      const int64_t bytes =
+          int64_t((c.b >> 22) + 1) * ((c.b >> 12 & 1023) + 1) * ((c.b & 4095) + 1) * (c.c + 1);
       if (!out[level].bytes) out[level] = {bytes, int(c.a >> 14 & 4095) + 1};
     }
   return out;
 }
 
 double frequency() {
-  if (const double kilohertz = std::atof(firstLine("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq").c_str()); kilohertz > 0)
+  if (const double kilohertz =
+          std::atof(firstLine("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq").c_str());
+      kilohertz > 0)
     return kilohertz * 1e3;
   if (const unsigned megahertz = Cpuid(0x16).b & 0xffff) return megahertz * 1e6;
   std::ifstream in("/proc/cpuinfo");
   for (std::string line; std::getline(in, line);)
     if (line.rfind("cpu MHz", 0) == 0)
-      if (const double megahertz = std::atof(line.c_str() + line.find(':') + 1); megahertz > 0) return megahertz * 1e6;
+      if (const double megahertz = std::atof(line.c_str() + line.find(':') + 1); megahertz > 0)
+        return megahertz * 1e6;
   return 3e9;
 }
 
@@ -101,8 +108,9 @@ int family() {
 void vectors(Target& t) {
   __builtin_cpu_init();
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
+                      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+                      __builtin_cpu_supports("avx512dq");
   t.vectorBytes = avx512 ? 64 : avx2 ? 32 : 16;
   t.vectorRegisters = avx512 ? 32 : 16;
   t.fma = avx2;
@@ -130,9 +138,12 @@ Target hostTarget() {
   const double h = t.hertz;
   t.levels = {{"reg", int64_t{t.vectorBytes} * t.vectorRegisters, 0, 0},
               {"l1", c[1].bytes ? c[1].bytes : 32 << 10, t.loadsPerCycle * t.vectorBytes * h, 0},
-              {"l2", c[2].bytes ? c[2].bytes / (c[2].sharers > 2 ? c[2].sharers : 1) : 256 << 10, 32 * h, 0}};
-  if (c[3].bytes) t.levels.push_back({"l3", c[3].bytes, 16 * h, 16 * h * std::min(t.cores, c[3].sharers)});
-  t.levels.push_back({"main", 0, kMainBytesPerCore, kMainBytesPerCore * std::min(t.cores, kCoresThatSaturateMain)});
+              {"l2", c[2].bytes ? c[2].bytes / (c[2].sharers > 2 ? c[2].sharers : 1) : 256 << 10,
+               32 * h, 0}};
+  if (c[3].bytes)
+    t.levels.push_back({"l3", c[3].bytes, 16 * h, 16 * h * std::min(t.cores, c[3].sharers)});
+  t.levels.push_back({"main", 0, kMainBytesPerCore,
+                      kMainBytesPerCore * std::min(t.cores, kCoresThatSaturateMain)});
   return t;
 }
 

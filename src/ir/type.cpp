@@ -16,9 +16,10 @@ struct Row {
   bool isFloat, isSigned;
 };
 constexpr Row rows[] = {
-    {"bool", 1, 1, false, false}, {"i4", 4, 1, false, true},    {"u4", 4, 1, false, false},   {"i8", 8, 1, false, true},
-    {"u8", 8, 1, false, false},   {"i16", 16, 2, false, true},  {"u16", 16, 2, false, false}, {"i32", 32, 4, false, true},
-    {"u32", 32, 4, false, false}, {"i64", 64, 8, false, true},  {"u64", 64, 8, false, false}, {"f16", 16, 2, true, true},
+    {"bool", 1, 1, false, false}, {"i4", 4, 1, false, true},    {"u4", 4, 1, false, false},
+    {"i8", 8, 1, false, true},    {"u8", 8, 1, false, false},   {"i16", 16, 2, false, true},
+    {"u16", 16, 2, false, false}, {"i32", 32, 4, false, true},  {"u32", 32, 4, false, false},
+    {"i64", 64, 8, false, true},  {"u64", 64, 8, false, false}, {"f16", 16, 2, true, true},
     {"bf16", 16, 2, true, true},  {"f32", 32, 4, true, true},   {"f64", 64, 8, true, true},
 };
 const Row& row(DType t) { return rows[static_cast<int>(t)]; }
@@ -26,7 +27,8 @@ const Row& row(DType t) { return rows[static_cast<int>(t)]; }
 template <class T>
 T read(const void* data, int64_t at) {
   T value;
-  std::memcpy(&value, static_cast<const char*>(data) + at * static_cast<int64_t>(sizeof(T)), sizeof(T));
+  std::memcpy(&value, static_cast<const char*>(data) + at * static_cast<int64_t>(sizeof(T)),
+              sizeof(T));
   return value;
 }
 template <class T>
@@ -41,15 +43,17 @@ double roundBits(double value, int mantissa, int low, double largest) {
   std::frexp(value, &exponent);  // value = m * 2^exponent, 0.5 <= |m| < 1
   const double unit = std::ldexp(1.0, std::max(exponent - 1, low) - mantissa);
   const double rounded = std::nearbyint(value / unit) * unit;
-  if (std::fabs(rounded) > largest) return std::copysign(std::numeric_limits<double>::infinity(), value);
+  if (std::fabs(rounded) > largest)
+    return std::copysign(std::numeric_limits<double>::infinity(), value);
   return rounded == 0 ? std::copysign(0.0, value) : rounded;
 }
 
 double halfToDouble(uint16_t h) {
   const int exponent = (h >> 10) & 31, mantissa = h & 1023;
-  double value = exponent == 31 ? (mantissa ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity())
-                 : exponent    ? std::ldexp(1024 + mantissa, exponent - 25)
-                               : std::ldexp(mantissa, -24);
+  double value = exponent == 31 ? (mantissa ? std::numeric_limits<double>::quiet_NaN()
+                                            : std::numeric_limits<double>::infinity())
+                 : exponent     ? std::ldexp(1024 + mantissa, exponent - 25)
+                                : std::ldexp(mantissa, -24);
   return h & 0x8000 ? -value : value;
 }
 uint16_t doubleToHalf(double value) {
@@ -60,7 +64,8 @@ uint16_t doubleToHalf(double value) {
   if (value < std::ldexp(1.0, -14)) return sign | static_cast<uint16_t>(std::ldexp(value, 24));
   int exponent;
   const double m = std::frexp(value, &exponent);
-  return sign | static_cast<uint16_t>(((exponent + 14) << 10) + static_cast<int>(std::ldexp(m, 11)) - 1024);
+  return sign | static_cast<uint16_t>(((exponent + 14) << 10) +
+                                      static_cast<int>(std::ldexp(m, 11)) - 1024);
 }
 
 }  // namespace
@@ -91,7 +96,8 @@ int64_t wrapTo(DType t, int64_t value) {
   const int n = bits(t);
   if (n == 64) return value;
   const uint64_t low = static_cast<uint64_t>(value) << (64 - n);
-  return isSigned(t) ? static_cast<int64_t>(low) >> (64 - n) : static_cast<int64_t>(low >> (64 - n));
+  return isSigned(t) ? static_cast<int64_t>(low) >> (64 - n)
+                     : static_cast<int64_t>(low >> (64 - n));
 }
 
 int64_t saturateTo(DType t, double value) {
@@ -105,14 +111,17 @@ int64_t saturateTo(DType t, double value) {
   const double high = isSigned(t) ? std::ldexp(1.0, n - 1) : std::ldexp(1.0, n);
   const double low = isSigned(t) ? -high : 0;
   if (value <= low) return static_cast<int64_t>(low);
-  if (value >= high) return isSigned(t) && n == 64 ? std::numeric_limits<int64_t>::max() : static_cast<int64_t>(high - 1);
+  if (value >= high)
+    return isSigned(t) && n == 64 ? std::numeric_limits<int64_t>::max()
+                                  : static_cast<int64_t>(high - 1);
   return static_cast<int64_t>(value);
 }
 
 double loadFloat(DType t, const void* data, int64_t at) {
   switch (t) {
     case DType::F16: return halfToDouble(read<uint16_t>(data, at));
-    case DType::BF16: return std::bit_cast<float>(static_cast<uint32_t>(read<uint16_t>(data, at)) << 16);
+    case DType::BF16:
+      return std::bit_cast<float>(static_cast<uint32_t>(read<uint16_t>(data, at)) << 16);
     case DType::F32: return read<float>(data, at);
     case DType::F64: return read<double>(data, at);
     default: return static_cast<double>(loadInteger(t, data, at));
@@ -120,13 +129,17 @@ double loadFloat(DType t, const void* data, int64_t at) {
 }
 int64_t loadInteger(DType t, const void* data, int64_t at) {
   switch (t) {
-    case DType::Bool: case DType::U4: case DType::U8: return read<uint8_t>(data, at);
-    case DType::I4: case DType::I8: return read<int8_t>(data, at);
+    case DType::Bool:
+    case DType::U4:
+    case DType::U8: return read<uint8_t>(data, at);
+    case DType::I4:
+    case DType::I8: return read<int8_t>(data, at);
     case DType::I16: return read<int16_t>(data, at);
     case DType::U16: return read<uint16_t>(data, at);
     case DType::I32: return read<int32_t>(data, at);
     case DType::U32: return read<uint32_t>(data, at);
-    case DType::I64: case DType::U64: return read<int64_t>(data, at);
+    case DType::I64:
+    case DType::U64: return read<int64_t>(data, at);
     default: TEKTITE_CHECK(false, "integer load of {}", name(t));
   }
   return 0;
@@ -136,7 +149,9 @@ void storeFloat(DType t, void* data, int64_t at, double value) {
     case DType::F16: return write(data, at, doubleToHalf(value));
     case DType::BF16: {
       if (std::isnan(value)) return write<uint16_t>(data, at, 0x7fc0);
-      return write(data, at, static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(roundTo(t, value))) >> 16));
+      return write(data, at,
+                   static_cast<uint16_t>(
+                       std::bit_cast<uint32_t>(static_cast<float>(roundTo(t, value))) >> 16));
     }
     case DType::F32: return write(data, at, static_cast<float>(value));
     case DType::F64: return write(data, at, value);

@@ -7,12 +7,28 @@
 namespace tektite {
 
 /// Element types. In memory every element takes bytes(dtype): bool and the 4-bit types one byte each.
-enum class DType : uint8_t { Bool, I4, U4, I8, U8, I16, U16, I32, U32, I64, U64, F16, BF16, F32, F64 };
+enum class DType : uint8_t {
+  Bool,
+  I4,
+  U4,
+  I8,
+  U8,
+  I16,
+  U16,
+  I32,
+  U32,
+  I64,
+  U64,
+  F16,
+  BF16,
+  F32,
+  F64
+};
 
-std::string_view name(DType);                              ///< "f32"
-std::optional<DType> dtypeFromName(std::string_view);      ///< nothing where there is no such type
-int bits(DType);                                           ///< value bits: 1, 4, 8, ...
-int bytes(DType);                                          ///< bytes of an element in memory
+std::string_view name(DType);                          ///< "f32"
+std::optional<DType> dtypeFromName(std::string_view);  ///< nothing where there is no such type
+int bits(DType);                                       ///< value bits: 1, 4, 8, ...
+int bytes(DType);                                      ///< bytes of an element in memory
 bool isFloat(DType);
 bool isInteger(DType);  ///< not bool
 bool isSigned(DType);   ///< signed integers and floats

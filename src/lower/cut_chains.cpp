@@ -13,17 +13,31 @@ constexpr int64_t kStripBytes = 2048;  // of one value; a handful of them live i
 
 double primitiveLatency(Op op, const Target& target) {
   switch (op) {
-    case Op::Add: case Op::Sub: case Op::Mul: case Op::Fma: return target.fmaLatency;
+    case Op::Add:
+    case Op::Sub:
+    case Op::Mul:
+    case Op::Fma: return target.fmaLatency;
     case Op::Div: return 11;
     case Op::Sqrt: return 15;
-    case Op::Floor: case Op::Ceil: case Op::Trunc: case Op::Round: return 8;
-    case Op::Neg: case Op::Abs: case Op::ToBits: case Op::FromBits: case Op::And: case Op::Or: case Op::Xor: case Op::Not: return 1;
+    case Op::Floor:
+    case Op::Ceil:
+    case Op::Trunc:
+    case Op::Round: return 8;
+    case Op::Neg:
+    case Op::Abs:
+    case Op::ToBits:
+    case Op::FromBits:
+    case Op::And:
+    case Op::Or:
+    case Op::Xor:
+    case Op::Not: return 1;
     default: return 2;
   }
 }
 
 /// Latency of every distinct node, given that of each application.
-std::map<Hash, double> latencies(const Expr& root, const std::function<double(const Apply&, DType)>& own) {
+std::map<Hash, double> latencies(const Expr& root,
+                                 const std::function<double(const Apply&, DType)>& own) {
   std::map<Hash, double> at;
   visit(root, [&](const Expr& e) {
     double t = 0;
@@ -50,7 +64,8 @@ class OpLatencies {
     std::vector<Expr> args;
     for (const Expr& x : a.args) args.push_back(var("a" + std::to_string(args.size()), x.type()));
     const Expr expanded = expandMath(apply(a.op, args), false);
-    const auto at = latencies(expanded, [&](const Apply& p, DType) { return primitiveLatency(p.op, target_); });
+    const auto at =
+        latencies(expanded, [&](const Apply& p, DType) { return primitiveLatency(p.op, target_); });
     return it->second = at.at(expanded.hash());
   }
 
@@ -75,7 +90,9 @@ Expr cutPoint(const Expr& root, const std::map<Hash, double>& at, double limit) 
   const auto slowest = [&](const Expr& e) -> Expr {
     const auto& args = operandsOf(e);
     if (args.empty()) return {};
-    return *std::max_element(args.begin(), args.end(), [&](const Expr& a, const Expr& b) { return at.at(a.hash()) < at.at(b.hash()); });
+    return *std::max_element(args.begin(), args.end(), [&](const Expr& a, const Expr& b) {
+      return at.at(a.hash()) < at.at(b.hash());
+    });
   };
   Expr e = root;
   while (at.at(e.hash()) > limit) {
@@ -93,7 +110,8 @@ bool addStrips(TileList& list, Stage& stage, int64_t strip) {
     const bool last = i + 1 == stage.axes.size();
     const int64_t step = last ? std::min(strip, a.region.size) : 1;
     if (a.region.size == step) continue;
-    if (a.region.size % step && !isConstant(a.region.base, 0)) return false;  // a strip would reach into the next tile
+    if (a.region.size % step && !isConstant(a.region.base, 0))
+      return false;  // a strip would reach into the next tile
     const std::string v = "s" + std::to_string(i);
     list.tiles.push_back({v, a.region.size, step, false});
     a.region = {a.region.base + var(v) * Expr(step), step};
@@ -103,7 +121,9 @@ bool addStrips(TileList& list, Stage& stage, int64_t strip) {
 
 void cut(GroupPlan& plan, TileList& list, const Target& target, OpLatencies& own) {
   Stage stage = list.stages[0];
-  if (list.stages.size() != 1 || !stage.accumulators.empty() || stage.inner.size() != 1 || !stage.outer.empty() || stage.axes.empty()) return;
+  if (list.stages.size() != 1 || !stage.accumulators.empty() || stage.inner.size() != 1 ||
+      !stage.outer.empty() || stage.axes.empty())
+    return;
   const double limit = target.reorderWindow / target.slotsPerCycle;
   const int64_t strip = kStripBytes / bytes(stage.inner[0].value.type());
   if (stage.axes.back().region.size < strip / 4) return;
@@ -117,7 +137,8 @@ void cut(GroupPlan& plan, TileList& list, const Target& target, OpLatencies& own
     const std::string name = "strip" + std::to_string(parts.size());
     std::vector<Expr> place;
     for (const StageAxis& a : stage.axes) place.push_back(var(a.var));
-    rest = rewrite(rest, [&](const Expr& e) { return e == part ? load(name, part.type(), place) : Expr(); });
+    rest = rewrite(
+        rest, [&](const Expr& e) { return e == part ? load(name, part.type(), place) : Expr(); });
     parts.push_back(part);
   }
   if (parts.empty()) return;

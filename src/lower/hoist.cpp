@@ -42,11 +42,14 @@ class Hoister {
       }
       Stmt now = s;
       const For* f = s.as<For>();
-      if (f && insideGrid && f->mode < LoopMode::Warp && !hasThreads(*body) && known_.proves(le(Expr(1), f->extent))) hoist(now, out);
+      if (f && insideGrid && f->mode < LoopMode::Warp && !hasThreads(*body) &&
+          known_.proves(le(Expr(1), f->extent)))
+        hoist(now, out);
       const size_t mark = known_.mark();
       if (f) known_.loop(f->var, f->extent);
       if (const If* i = s.as<If>()) known_.assume(i->condition);
-      now = withBody(now, block(*bodyOf(now), insideGrid || (f && f->mode == LoopMode::Parallel && !isGridOnly(*f))));
+      now = withBody(now, block(*bodyOf(now), insideGrid || (f && f->mode == LoopMode::Parallel &&
+                                                             !isGridOnly(*f))));
       known_.rewind(mark);
       out.push_back(std::move(now));
     }
@@ -54,7 +57,9 @@ class Hoister {
   }
 
  private:
-  static bool isParallel(const Stmt& s) { return s.as<For>() && s.as<For>()->mode == LoopMode::Parallel; }
+  static bool isParallel(const Stmt& s) {
+    return s.as<For>() && s.as<For>()->mode == LoopMode::Parallel;
+  }
   /// A loop of a grid whose body is the next loop of it.
   static bool isGridOnly(const For& f) { return f.body.size() == 1 && isParallel(f.body[0]); }
   static bool hasThreads(const Block& b) {
@@ -95,34 +100,41 @@ class Hoister {
   }
 
   /// Invariant expressions of the stores that run in every iteration; the largest ones.
-  void collect(const Block& body, const Touched& touched, const std::unordered_set<std::string>& bound, std::vector<Expr>& found) {
+  void collect(const Block& body, const Touched& touched,
+               const std::unordered_set<std::string>& bound, std::vector<Expr>& found) {
     for (const Stmt& s : body) {
       if (const Store* t = s.as<Store>())
         for (const Expr& e : t->values) largest(e, touched, bound, found);
       if (const BlockStmt* b = s.as<BlockStmt>()) collect(b->body, touched, bound, found);
       const For* f = s.as<For>();
-      if (f && f->mode < LoopMode::Warp && asInteger(f->extent).value_or(0) > 0) collect(f->body, touched, bound, found);
+      if (f && f->mode < LoopMode::Warp && asInteger(f->extent).value_or(0) > 0)
+        collect(f->body, touched, bound, found);
     }
   }
 
-  void largest(const Expr& e, const Touched& touched, const std::unordered_set<std::string>& bound, std::vector<Expr>& found) {
+  void largest(const Expr& e, const Touched& touched, const std::unordered_set<std::string>& bound,
+               std::vector<Expr>& found) {
     const Apply* a = e.as<Apply>();
     const Cast* c = e.as<Cast>();
-    if ((a || c) && e.type() != DType::I64 && e.type() != DType::Bool && slotsOf(e) >= kLeastSlots && invariant(e, touched, bound)) {
+    if ((a || c) && e.type() != DType::I64 && e.type() != DType::Bool &&
+        slotsOf(e) >= kLeastSlots && invariant(e, touched, bound)) {
       if (std::find(found.begin(), found.end(), e) == found.end()) found.push_back(e);
       return;
     }
     if (c) largest(c->arg, touched, bound, found);
     if (!a) return;
-    if (a->op == Op::Select) return largest(a->args[0], touched, bound, found);  // its arms are guarded
+    if (a->op == Op::Select)
+      return largest(a->args[0], touched, bound, found);  // its arms are guarded
     for (const Expr& x : a->args) largest(x, touched, bound, found);
   }
 
-  bool invariant(const Expr& e, const Touched& touched, const std::unordered_set<std::string>& bound) const {
+  bool invariant(const Expr& e, const Touched& touched,
+                 const std::unordered_set<std::string>& bound) const {
     bool ok = true;
     visit(e, [&](const Expr& x) {
       if (const Var* v = x.as<Var>()) ok &= !bound.count(v->name);
-      if (const Load* l = x.as<Load>()) ok &= !waits_ && !bound.count(l->buffer) && !written(l->buffer, touched);
+      if (const Load* l = x.as<Load>())
+        ok &= !waits_ && !bound.count(l->buffer) && !written(l->buffer, touched);
     });
     return ok;
   }
@@ -139,7 +151,9 @@ class Hoister {
   static Block replaced(const Block& body, const Expr& what, const Expr& by) {
     Block out;
     for (const Stmt& s : body) {
-      Stmt now = mapStmtExprs(s, [&](const Expr& e) { return rewrite(e, [&](const Expr& x) { return x == what ? by : Expr(); }); });
+      Stmt now = mapStmtExprs(s, [&](const Expr& e) {
+        return rewrite(e, [&](const Expr& x) { return x == what ? by : Expr(); });
+      });
       if (const Block* inner = bodyOf(now)) now = withBody(now, replaced(*inner, what, by));
       out.push_back(std::move(now));
     }
@@ -165,7 +179,8 @@ Kernel hoistInvariants(const Kernel& in, const KernelModule& module) {
   return out;
 }
 
-const KernelPass pass{"hoist", "compute in front of a loop what doesn't change in it", hoistInvariants};
+const KernelPass pass{"hoist", "compute in front of a loop what doesn't change in it",
+                      hoistInvariants};
 
 }  // namespace
 }  // namespace tektite

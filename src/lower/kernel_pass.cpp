@@ -14,14 +14,16 @@ std::vector<const KernelPass*>& registry() {
 
 }  // namespace
 
-KernelPass::KernelPass(std::string_view name, std::string_view doc, Kernel (*run)(const Kernel&, const KernelModule&))
+KernelPass::KernelPass(std::string_view name, std::string_view doc,
+                       Kernel (*run)(const Kernel&, const KernelModule&))
     : name(name), doc(doc), run(run) {
   registry().push_back(this);
 }
 
 std::vector<const KernelPass*> allKernelPasses() {
   std::vector<const KernelPass*> out = registry();
-  std::sort(out.begin(), out.end(), [](const KernelPass* a, const KernelPass* b) { return a->name < b->name; });
+  std::sort(out.begin(), out.end(),
+            [](const KernelPass* a, const KernelPass* b) { return a->name < b->name; });
   return out;
 }
 
@@ -31,8 +33,9 @@ const KernelPass* findKernelPass(std::string_view name) {
   return nullptr;
 }
 
-KernelModule runKernelPasses(const KernelModule& module, const std::vector<std::string>& names,
-                             const std::function<void(std::string_view, const KernelModule&)>& observe) {
+KernelModule runKernelPasses(
+    const KernelModule& module, const std::vector<std::string>& names,
+    const std::function<void(std::string_view, const KernelModule&)>& observe) {
   KernelModule out = module;
   for (const std::string& name : names) {
     const KernelPass* pass = findKernelPass(name);

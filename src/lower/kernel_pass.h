@@ -13,13 +13,15 @@ namespace tektite {
 struct KernelPass {
   std::string_view name, doc;
   Kernel (*run)(const Kernel&, const KernelModule&);
-  KernelPass(std::string_view name, std::string_view doc, Kernel (*run)(const Kernel&, const KernelModule&));
+  KernelPass(std::string_view name, std::string_view doc,
+             Kernel (*run)(const Kernel&, const KernelModule&));
 };
 std::vector<const KernelPass*> allKernelPasses();         ///< sorted by name
 const KernelPass* findKernelPass(std::string_view name);  ///< null where there is none
 
 /// Runs passes by name on every kernel of a module. UserError: an unknown name.
-KernelModule runKernelPasses(const KernelModule& module, const std::vector<std::string>& names,
-                             const std::function<void(std::string_view pass, const KernelModule& after)>& observe = {});
+KernelModule runKernelPasses(
+    const KernelModule& module, const std::vector<std::string>& names,
+    const std::function<void(std::string_view pass, const KernelModule& after)>& observe = {});
 
 }  // namespace tektite

@@ -12,7 +12,8 @@ Stmt mapStmtExprs(const Stmt& s, const std::function<Expr(const Expr&)>& map) {
   const auto all = [&](std::vector<Expr>& list) {
     for (Expr& e : list) e = map(e);
   };
-  std::visit(overloaded{[](BlockStmt&) {}, [&](For& f) { f.extent = map(f.extent); }, [&](If& i) { i.condition = map(i.condition); },
+  std::visit(overloaded{[](BlockStmt&) {}, [&](For& f) { f.extent = map(f.extent); },
+                        [&](If& i) { i.condition = map(i.condition); },
                         [&](Alloc& a) {
                           all(a.buffer.shape);
                           all(a.buffer.strides);
@@ -30,8 +31,10 @@ Stmt mapStmtExprs(const Stmt& s, const std::function<Expr(const Expr&)>& map) {
                         [](Sync&) {},
                         [&](Intrin& i) {
                           for (IntrinArg& a : i.args) {
-                            if (Ref* r = std::get_if<Ref>(&a.value)) all(r->index);
-                            else a.value = map(std::get<Expr>(a.value));
+                            if (Ref* r = std::get_if<Ref>(&a.value))
+                              all(r->index);
+                            else
+                              a.value = map(std::get<Expr>(a.value));
                           }
                         }},
              out.kind);
@@ -39,13 +42,18 @@ Stmt mapStmtExprs(const Stmt& s, const std::function<Expr(const Expr&)>& map) {
 }
 
 Stmt withBody(const Stmt& s, Block body) {
-  if (const For* f = s.as<For>()) return {For{f->var, f->extent, f->mode, std::move(body)}, s.comment};
+  if (const For* f = s.as<For>())
+    return {For{f->var, f->extent, f->mode, std::move(body)}, s.comment};
   if (const If* i = s.as<If>()) return {If{i->condition, std::move(body)}, s.comment};
   return {BlockStmt{std::move(body)}, s.comment};
 }
 
-bool Touched::read(const std::string& buffer) const { return std::find(reads.begin(), reads.end(), buffer) != reads.end(); }
-bool Touched::written(const std::string& buffer) const { return std::find(writes.begin(), writes.end(), buffer) != writes.end(); }
+bool Touched::read(const std::string& buffer) const {
+  return std::find(reads.begin(), reads.end(), buffer) != reads.end();
+}
+bool Touched::written(const std::string& buffer) const {
+  return std::find(writes.begin(), writes.end(), buffer) != writes.end();
+}
 
 Touched touchedBy(const Block& block, const KernelModule& module) {
   Touched out;

@@ -13,7 +13,9 @@ namespace {
 
 constexpr int64_t kLineBytes = 64;
 
-std::vector<Expr> exprs(const std::vector<int64_t>& values) { return {values.begin(), values.end()}; }
+std::vector<Expr> exprs(const std::vector<int64_t>& values) {
+  return {values.begin(), values.end()};
+}
 
 /// The declaration of a parameter: strides where the layout isn't row-major.
 Buffer declare(const PlanBuffer& b) {
@@ -21,7 +23,8 @@ Buffer declare(const PlanBuffer& b) {
   out.name = b.name;
   out.type = b.type.dtype;
   out.shape = exprs(b.type.extents());
-  if (!b.order.empty() && !std::is_sorted(b.order.begin(), b.order.end())) out.strides = exprs(memoryStrides(b));
+  if (!b.order.empty() && !std::is_sorted(b.order.begin(), b.order.end()))
+    out.strides = exprs(memoryStrides(b));
   return out;
 }
 
@@ -35,7 +38,8 @@ Buffer allocate(const PlanBuffer& b) {
   out.type = b.type.dtype;
   out.space = b.space.empty() || (b.space == "main" && b.depth > 0) ? "l2" : b.space;
   const auto shape = memoryShape(b);
-  for (size_t i = 0; i < shape.size(); i++) out.shape.emplace_back(shape[b.order.empty() ? i : static_cast<size_t>(b.order[i])]);
+  for (size_t i = 0; i < shape.size(); i++)
+    out.shape.emplace_back(shape[b.order.empty() ? i : static_cast<size_t>(b.order[i])]);
   return out;
 }
 
@@ -46,7 +50,8 @@ void declareCombine(KernelModule& module, const Combine& c) {
 
 class ListLowering {
  public:
-  ListLowering(const GroupPlan& plan, const TileList& list, const std::vector<StageSchedule>& schedule, const KernelBuffers& buffers,
+  ListLowering(const GroupPlan& plan, const TileList& list,
+               const std::vector<StageSchedule>& schedule, const KernelBuffers& buffers,
                const std::vector<const PlanBuffer*>& scratch)
       : list_(list), schedule_(schedule), buffers_(buffers), scratch_(scratch) {
     (void)plan;
@@ -75,11 +80,14 @@ class ListLowering {
       Block nest = lowerStage(list_.stages[k], schedule_[k], buffers_, list_, ranges_);
       if (!nest.empty()) nest.front().comment = list_.stages[k].comment;
       for (Stmt& s : nest) out.push_back(std::move(s));
-      if (static_cast<int>(k) == list_.sync) out.push_back({Sync{Sync::Last, list_.tiles.back().var, 0}, ""});
+      if (static_cast<int>(k) == list_.sync)
+        out.push_back({Sync{Sync::Last, list_.tiles.back().var, 0}, ""});
     }
     if (depth < deepest) {
       const TileAxis& t = list_.tiles[depth];
-      out.push_back({For{t.var, Expr(t.count()), t.grid ? LoopMode::Parallel : LoopMode::Serial, inside(depth + 1)}, ""});
+      out.push_back({For{t.var, Expr(t.count()), t.grid ? LoopMode::Parallel : LoopMode::Serial,
+                         inside(depth + 1)},
+                     ""});
     }
     return out;
   }
@@ -98,7 +106,8 @@ void alignStreamed(Kernel& kernel, const GroupPlan& plan, const Schedule& schedu
       for (const auto* stores : {&plan.lists[l].stages[k].inner, &plan.lists[l].stages[k].outer})
         for (const StageStore& s : *stores)
           for (Param& p : kernel.params)
-            if (schedule.lists[l][k].stream && p.buffer.name == s.buffer) p.buffer.align = kLineBytes;
+            if (schedule.lists[l][k].stream && p.buffer.name == s.buffer)
+              p.buffer.align = kLineBytes;
 }
 
 /// Names of buffers that a list's stages touch.
@@ -123,15 +132,20 @@ std::set<std::string> touched(const TileList& list) {
 }
 
 /// May an output take an input's memory? Where one stage alone runs, reads that input only at the element it writes, and once.
-std::vector<std::pair<std::string, std::string>> inPlacePairs(const GroupPlan& plan, const Schedule& schedule) {
+std::vector<std::pair<std::string, std::string>> inPlacePairs(const GroupPlan& plan,
+                                                              const Schedule& schedule) {
   std::vector<std::pair<std::string, std::string>> out;
   if (plan.lists.size() != 1 || plan.lists[0].stages.size() != 1) return out;
   const Stage& s = plan.lists[0].stages[0];
-  if (!s.accumulators.empty() || s.inner.size() + s.outer.size() != 1 || schedule.lists[0][0].unrollAxis >= 0) return out;
+  if (!s.accumulators.empty() || s.inner.size() + s.outer.size() != 1 ||
+      schedule.lists[0][0].unrollAxis >= 0)
+    return out;
   const StageStore& store = s.inner.empty() ? s.outer[0] : s.inner[0];
   const PlanBuffer& to = plan.buffer(store.buffer);
   for (const PlanBuffer& from : plan.buffers) {
-    if (from.kind != PlanBuffer::Input || bytes(from.type.dtype) != bytes(to.type.dtype) || !(from.type.shape == to.type.shape)) continue;
+    if (from.kind != PlanBuffer::Input || bytes(from.type.dtype) != bytes(to.type.dtype) ||
+        !(from.type.shape == to.type.shape))
+      continue;
     if (memoryStrides(from) != memoryStrides(to)) continue;
     bool same = true;
     for (const Expr& e : loadsOf(store.value))
@@ -143,7 +157,8 @@ std::vector<std::pair<std::string, std::string>> inPlacePairs(const GroupPlan& p
 
 }  // namespace
 
-LoweredKernel lower(const GroupPlan& prepared, const Schedule& chosen, const Target& target, const std::string& kernelName) {
+LoweredKernel lower(const GroupPlan& prepared, const Schedule& chosen, const Target& target,
+                    const std::string& kernelName) {
   GroupPlan plan = prepared;
   Schedule schedule = chosen;
   LoweredKernel out;
@@ -164,13 +179,15 @@ LoweredKernel lower(const GroupPlan& prepared, const Schedule& chosen, const Tar
   }
   alignStreamed(kernel, plan, schedule);
   for (const PlanBuffer& b : plan.buffers)
-    if (b.kind == PlanBuffer::Scratch && sharedByTiles(b) && used.count(b.name)) kernel.body.push_back({Alloc{allocate(b)}, ""});
+    if (b.kind == PlanBuffer::Scratch && sharedByTiles(b) && used.count(b.name))
+      kernel.body.push_back({Alloc{allocate(b)}, ""});
   for (size_t l = 0; l < plan.lists.size(); l++) {
     const auto mine = touched(plan.lists[l]);
     std::vector<const PlanBuffer*> scratch;
     for (const PlanBuffer& b : plan.buffers)
       if (b.kind == PlanBuffer::Scratch && mine.count(b.name)) scratch.push_back(&b);
-    for (Stmt& s : ListLowering(plan, plan.lists[l], schedule.lists[l], buffers, scratch).run()) kernel.body.push_back(std::move(s));
+    for (Stmt& s : ListLowering(plan, plan.lists[l], schedule.lists[l], buffers, scratch).run())
+      kernel.body.push_back(std::move(s));
     for (const Stage& s : plan.lists[l].stages)
       for (const Accumulator& a : s.accumulators) declareCombine(out.module, a.combine);
   }
@@ -178,9 +195,11 @@ LoweredKernel lower(const GroupPlan& prepared, const Schedule& chosen, const Tar
   return out;
 }
 
-LoweredKernel lowerGroup(const GroupPlan& plan, const Target& target, const std::string& kernelName, bool scheduled) {
+LoweredKernel lowerGroup(const GroupPlan& plan, const Target& target, const std::string& kernelName,
+                         bool scheduled) {
   const GroupPlan prepared = prepare(plan, target);
-  return lower(prepared, scheduled ? chooseSchedule(prepared, target) : naiveSchedule(prepared), target, kernelName);
+  return lower(prepared, scheduled ? chooseSchedule(prepared, target) : naiveSchedule(prepared),
+               target, kernelName);
 }
 
 }  // namespace tektite

@@ -8,7 +8,9 @@
 namespace tektite {
 namespace {
 
-Stmt forLoop(std::string v, Expr extent, LoopMode mode, Block body) { return {For{std::move(v), std::move(extent), mode, std::move(body)}, ""}; }
+Stmt forLoop(std::string v, Expr extent, LoopMode mode, Block body) {
+  return {For{std::move(v), std::move(extent), mode, std::move(body)}, ""};
+}
 
 /// A loop that isn't there where it runs once.
 void addLoop(Block& out, const std::string& v, int64_t extent, LoopMode mode, Block body) {
@@ -21,7 +23,8 @@ void addLoop(Block& out, const std::string& v, int64_t extent, LoopMode mode, Bl
 
 class Nest {
  public:
-  Nest(const Stage& stage, const StageSchedule& schedule, const KernelBuffers& buffers, const Ranges& tiles)
+  Nest(const Stage& stage, const StageSchedule& schedule, const KernelBuffers& buffers,
+       const Ranges& tiles)
       : stage_(stage), schedule_(schedule), buffers_(buffers), ranges_(tiles) {
     for (const StageAxis& a : stage.axes) {
       const Expr low = simplify(max(a.region.base, 0), ranges_);
@@ -42,10 +45,13 @@ class Nest {
 
  private:
   const std::string& axisName(int axis) const { return stage_.axes[axis].var; }
-  int64_t most(int axis) const { return std::min(stage_.axes[axis].region.size, stage_.axes[axis].extent); }
+  int64_t most(int axis) const {
+    return std::min(stage_.axes[axis].region.size, stage_.axes[axis].extent);
+  }
 
   /// Opens a serial loop, runs `inside` with its variable in range, closes it.
-  void serial(Block& out, const std::string& v, const Expr& extent, int64_t atMost, const std::function<void(Block&)>& inside) {
+  void serial(Block& out, const std::string& v, const Expr& extent, int64_t atMost,
+              const std::function<void(Block&)>& inside) {
     if (isConstant(extent, 0)) return;
     const bool once = isConstant(extent, 1);
     const auto before = ranges_.find(v) == ranges_.end() ? std::nullopt : std::optional(ranges_[v]);
@@ -54,8 +60,10 @@ class Nest {
     if (once) onlyZero_.insert_or_assign(v, Expr(0));
     inside(body);
     if (once) onlyZero_.erase(v);
-    if (before) ranges_[v] = *before;
-    else ranges_.erase(v);
+    if (before)
+      ranges_[v] = *before;
+    else
+      ranges_.erase(v);
     if (once) {
       for (Stmt& s : body) out.push_back(std::move(s));
     } else if (!body.empty()) {
@@ -92,10 +100,11 @@ class Nest {
       const Expr full = simplify(floorDiv(extent_[axis], Expr(step)), ranges_);
       blocksOfRows(axis, k, full, most(axis) / step, false, out);
       const std::string& v = axisName(axis);
-      serial(out, v, simplify(floorMod(extent_[axis], Expr(step)), ranges_), step - 1, [&](Block& inner) {
-        at_[v] = low_[axis] + full * Expr(step) + var(v);
-        space(k + 1, inner);
-      });
+      serial(out, v, simplify(floorMod(extent_[axis], Expr(step)), ranges_), step - 1,
+             [&](Block& inner) {
+               at_[v] = low_[axis] + full * Expr(step) + var(v);
+               space(k + 1, inner);
+             });
       return;
     }
     const Expr blocks = simplify(floorDiv(extent_[axis] + Expr(step - 1), step), ranges_);
@@ -111,7 +120,8 @@ class Nest {
       if (range == ranges_.end()) return 0;
       std::vector<Expr> next;
       for (const Expr& e : corners)
-        for (int64_t end : {range->second.low, range->second.high}) next.push_back(substitute(e, {{v, Expr(end)}}));
+        for (int64_t end : {range->second.low, range->second.high})
+          next.push_back(substitute(e, {{v, Expr(end)}}));
       corners = std::move(next);
     }
     int64_t least = INT64_MAX;
@@ -119,7 +129,8 @@ class Nest {
     return least;
   }
 
-  void blocksOfRows(int axis, size_t k, const Expr& blocks, int64_t atMost, bool overlap, Block& out) {
+  void blocksOfRows(int axis, size_t k, const Expr& blocks, int64_t atMost, bool overlap,
+                    Block& out) {
     const int64_t step = schedule_.unroll;
     const std::string v = axisName(axis) + "b";
     serial(out, v, blocks, atMost, [&](Block& inner) {
@@ -141,7 +152,8 @@ class Nest {
     const auto constant = asInteger(n);
     const std::string v = axisName(axis) + "b";
     const Expr full = simplify(floorDiv(n, width), ranges_);
-    const int64_t spread = schedule_.apart ? *constant / schedule_.vectors : schedule_.lanes;  // from one vector to the next
+    const int64_t spread = schedule_.apart ? *constant / schedule_.vectors
+                                           : schedule_.lanes;  // from one vector to the next
     const auto block = [&](Block& inner, const Expr& offset, int vectors, bool masked) {
       const Expr lane = vectors > 1 ? var("v") * Expr(spread) + var("l") : Expr(var("l"));
       const Expr local = offset + (schedule_.lanes > 1 ? lane : var("v"));
@@ -154,15 +166,19 @@ class Nest {
       mask_ = {};
     };
     serial(out, v, full, most(axis) / width, [&](Block& inner) {
-      block(inner, var(v) * Expr(schedule_.apart ? int64_t{schedule_.lanes} : width), schedule_.vectors, false);
+      block(inner, var(v) * Expr(schedule_.apart ? int64_t{schedule_.lanes} : width),
+            schedule_.vectors, false);
     });
     if (constant && *constant % width == 0) return;
     if (!schedule_.packed.empty() && !vectorIsReduce_) {
       const Expr some = simplify(min(n - full * Expr(width), 1), ranges_);
-      serial(out, v, some, 1, [&](Block& inner) { block(inner, (full + var(v)) * Expr(width), schedule_.vectors, true); });
+      serial(out, v, some, 1, [&](Block& inner) {
+        block(inner, (full + var(v)) * Expr(width), schedule_.vectors, true);
+      });
       return;
     }
-    const Expr rest = simplify(floorDiv(n - full * Expr(width) + Expr(schedule_.lanes - 1), schedule_.lanes), ranges_);
+    const Expr rest = simplify(
+        floorDiv(n - full * Expr(width) + Expr(schedule_.lanes - 1), schedule_.lanes), ranges_);
     const bool mask = !constant || *constant % width % schedule_.lanes;
     serial(out, v, rest, schedule_.vectors, [&](Block& inner) {
       block(inner, full * Expr(width) + var(v) * Expr(int64_t{schedule_.lanes}), 1, mask);
@@ -180,8 +196,10 @@ class Nest {
       body = std::move(masked);
     }
     Block vector, across, down;
-    if (withVectors && schedule_.lanes > 1) vector.push_back(forLoop("l", schedule_.lanes, LoopMode::Vector, std::move(body)));
-    else vector = std::move(body);
+    if (withVectors && schedule_.lanes > 1)
+      vector.push_back(forLoop("l", schedule_.lanes, LoopMode::Vector, std::move(body)));
+    else
+      vector = std::move(body);
     addLoop(across, "v", withVectors ? vectors_ : 1, LoopMode::Unroll, std::move(vector));
     addLoop(down, "u", unroll_, LoopMode::Unroll, std::move(across));
     for (Stmt& s : down) out.push_back(std::move(s));
@@ -225,7 +243,8 @@ class Nest {
     const bool inLanes = acrossLanes || spaceLanes;
     const auto stateName = [&](const std::string& n) { return acrossLanes ? n + "_lanes" : n; };
     for (const Accumulator& a : stage_.accumulators)
-      for (size_t c = 0; c < a.names.size(); c++) allocate(out, stateName(a.names[c]), a.combine.types[c], inLanes);
+      for (size_t c = 0; c < a.names.size(); c++)
+        allocate(out, stateName(a.names[c]), a.combine.types[c], inLanes);
     initialise(out, stateName, inLanes);
 
     const Expr spaceMask = mask_;
@@ -248,11 +267,13 @@ class Nest {
     lanes(out, spaceLanes, std::move(body), mask_);
   }
 
-  void initialise(Block& out, const std::function<std::string(const std::string&)>& stateName, bool inLanes) {
+  void initialise(Block& out, const std::function<std::string(const std::string&)>& stateName,
+                  bool inLanes) {
     Block body;
     for (const Accumulator& a : stage_.accumulators) {
       Store s;
-      for (size_t c = 0; c < a.names.size(); c++) s.targets.push_back(cell(stateName(a.names[c]), inLanes));
+      for (size_t c = 0; c < a.names.size(); c++)
+        s.targets.push_back(cell(stateName(a.names[c]), inLanes));
       s.values = a.combine.identity;
       body.push_back({std::move(s), ""});
     }
@@ -265,7 +286,8 @@ class Nest {
     if (k == reduce_.size()) return inside(out);
     const auto next = [&, k](Block& inner) { reduceLoops(k + 1, inner, inside); };
     if (reduce_[k] == schedule_.vectorAxis) {
-      const int vectors = vectors_;  // the registers stay as wide as they are, also where one vector at a time is left over
+      const int vectors =
+          vectors_;  // the registers stay as wide as they are, also where one vector at a time is left over
       reduceLanes(reduce_[k], out, next);
       vectors_ = vectors;
     } else {
@@ -331,7 +353,8 @@ class Nest {
 
   void joinLanes(Block& out, const std::function<std::string(const std::string&)>& stateName) {
     for (const Accumulator& a : stage_.accumulators)
-      for (size_t c = 0; c < a.names.size(); c++) allocate(out, a.names[c], a.combine.types[c], false);
+      for (size_t c = 0; c < a.names.size(); c++)
+        allocate(out, a.names[c], a.combine.types[c], false);
     initialise(out, [](const std::string& n) { return n; }, false);
     const int vectors = vectors_;
     for (int step = vectors / 2; step >= 1; step /= 2) {  // vectors first, halving; then lanes
@@ -344,8 +367,9 @@ class Nest {
   }
 
   /// to op= from, a lane each; `from` lies `ahead` vectors further on.
-  Block joinStates(const std::function<std::string(const std::string&)>& to, const std::function<std::string(const std::string&)>& from,
-                   bool intoLanes, int ahead) {
+  Block joinStates(const std::function<std::string(const std::string&)>& to,
+                   const std::function<std::string(const std::string&)>& from, bool intoLanes,
+                   int ahead) {
     Block body;
     for (const Accumulator& a : stage_.accumulators) {
       Store s;
@@ -423,7 +447,8 @@ std::vector<Expr> KernelBuffers::index(const std::string& name, const std::vecto
   return ordered;
 }
 
-Block lowerStage(const Stage& stage, const StageSchedule& schedule, const KernelBuffers& buffers, const TileList&, const Ranges& tiles) {
+Block lowerStage(const Stage& stage, const StageSchedule& schedule, const KernelBuffers& buffers,
+                 const TileList&, const Ranges& tiles) {
   return Nest(stage, schedule, buffers, tiles).run();
 }
 

@@ -17,6 +17,7 @@ struct KernelBuffers {
 };
 
 /// The loops of one stage. `tiles` are the ranges of the tile variables around it.
-Block lowerStage(const Stage&, const StageSchedule&, const KernelBuffers&, const TileList&, const Ranges& tiles);
+Block lowerStage(const Stage&, const StageSchedule&, const KernelBuffers&, const TileList&,
+                 const Ranges& tiles);
 
 }  // namespace tektite

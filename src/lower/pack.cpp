@@ -10,22 +10,25 @@ namespace {
 
 /// One load of a contraction and the panels that it becomes.
 struct Panels {
-  Expr load;                       // as it stands in the stage
-  std::vector<StageAxis> others;   // space axes it depends on, the vector axis excepted
-  std::vector<StageAxis> reduce;   // reduce axes it depends on, in loop order
+  Expr load;                      // as it stands in the stage
+  std::vector<StageAxis> others;  // space axes it depends on, the vector axis excepted
+  std::vector<StageAxis> reduce;  // reduce axes it depends on, in loop order
   StageAxis vector;
   int64_t width;
 };
 
 /// `tiles`: whose variables may stand in the load itself, where an axis of one element a tile was replaced by its place.
-Panels panelsOf(const Expr& load, const Stage& stage, const StageSchedule& schedule, const std::vector<TileAxis>& tiles) {
+Panels panelsOf(const Expr& load, const Stage& stage, const StageSchedule& schedule,
+                const std::vector<TileAxis>& tiles) {
   Panels p{load, {}, {}, stage.axes[schedule.vectorAxis], schedule.panel()};
   for (int i : schedule.order) {
     const StageAxis& a = stage.axes[i];
-    if (i != schedule.vectorAxis && mentions(load.as<Load>()->index, a.var)) (a.reduce ? p.reduce : p.others).push_back(a);
+    if (i != schedule.vectorAxis && mentions(load.as<Load>()->index, a.var))
+      (a.reduce ? p.reduce : p.others).push_back(a);
   }
   for (const TileAxis& t : tiles)
-    if (mentions(load.as<Load>()->index, t.var)) p.others.push_back({t.var, t.count(), false, {Expr(0), t.count()}});
+    if (mentions(load.as<Load>()->index, t.var))
+      p.others.push_back({t.var, t.count(), false, {Expr(0), t.count()}});
   return p;
 }
 
@@ -62,7 +65,8 @@ PackedConstant constantPanels(const Panels& p, const std::string& name) {
 }
 
 /// The stage that fills panels in scratch, and their buffer.
-std::pair<PlanBuffer, Stage> scratchPanels(const Panels& p, const std::string& name, const GroupPlan& plan, const TileList& list,
+std::pair<PlanBuffer, Stage> scratchPanels(const Panels& p, const std::string& name,
+                                           const GroupPlan& plan, const TileList& list,
                                            int deepest) {
   PlanBuffer b;
   Stage s;
@@ -77,8 +81,11 @@ std::pair<PlanBuffer, Stage> scratchPanels(const Panels& p, const std::string& n
     s.axes.back().reduce = false;
   };
   for (const StageAxis& a : p.others) axis(a);
-  axis({"p", panelCount(p.vector.extent, p.width), false,
-        {simplify(floorDiv(p.vector.region.base, p.width), {}), panelCount(p.vector.region.size, p.width)}});
+  axis({"p",
+        panelCount(p.vector.extent, p.width),
+        false,
+        {simplify(floorDiv(p.vector.region.base, p.width), {}),
+         panelCount(p.vector.region.size, p.width)}});
   for (const StageAxis& a : p.reduce) axis(a);
   axis({"q", p.width, false, {Expr(0), p.width}});
 
@@ -105,7 +112,8 @@ std::pair<PlanBuffer, Stage> scratchPanels(const Panels& p, const std::string& n
 
 }  // namespace
 
-void packOperands(GroupPlan& plan, Schedule& schedule, const Target& target, std::vector<PackedConstant>& packed) {
+void packOperands(GroupPlan& plan, Schedule& schedule, const Target& target,
+                  std::vector<PackedConstant>& packed) {
   int made = 0;
   for (size_t l = 0; l < plan.lists.size(); l++)
     for (size_t k = 0; k < plan.lists[l].stages.size(); k++) {
@@ -120,12 +128,16 @@ void packOperands(GroupPlan& plan, Schedule& schedule, const Target& target, std
         const Stage& stage = plan.lists[l].stages[k];
         const std::string& v = stage.axes[choice.vectorAxis].var;
         const PlanBuffer& source = plan.buffer(from);
-        if (std::find(choice.packed.begin(), choice.packed.end(), from) == choice.packed.end()) continue;
+        if (std::find(choice.packed.begin(), choice.packed.end(), from) == choice.packed.end())
+          continue;
         if (!mentions(e.as<Load>()->index, v)) continue;
-        if (source.kind != PlanBuffer::Constant && strideAlong(source, e.as<Load>()->index, v) == 1) continue;
+        if (source.kind != PlanBuffer::Constant && strideAlong(source, e.as<Load>()->index, v) == 1)
+          continue;
         const bool constant = source.kind == PlanBuffer::Constant;  // packed once for all tiles
-        const Panels p = panelsOf(e, stage, choice, constant ? plan.lists[l].tiles : std::vector<TileAxis>{});
-        const std::string name = fmt::format("{}_panels{}", from, made++ ? fmt::format("{}", made) : "");
+        const Panels p =
+            panelsOf(e, stage, choice, constant ? plan.lists[l].tiles : std::vector<TileAxis>{});
+        const std::string name =
+            fmt::format("{}_panels{}", from, made++ ? fmt::format("{}", made) : "");
         const Expr now = load(name, e.type(), panelIndex(p));
         if (source.kind == PlanBuffer::Constant) {
           packed.push_back(constantPanels(p, name));
@@ -137,13 +149,16 @@ void packOperands(GroupPlan& plan, Schedule& schedule, const Target& target, std
         } else {
           auto [b, s] = scratchPanels(p, name, plan, plan.lists[l], stage.depth);
           plan.buffers.push_back(std::move(b));
-          schedule.lists[l].insert(schedule.lists[l].begin() + static_cast<int64_t>(k), chooseStage(plan, plan.lists[l], s, target));
-          plan.lists[l].stages.insert(plan.lists[l].stages.begin() + static_cast<int64_t>(k), std::move(s));
+          schedule.lists[l].insert(schedule.lists[l].begin() + static_cast<int64_t>(k),
+                                   chooseStage(plan, plan.lists[l], s, target));
+          plan.lists[l].stages.insert(plan.lists[l].stages.begin() + static_cast<int64_t>(k),
+                                      std::move(s));
           if (plan.lists[l].sync >= static_cast<int>(k)) plan.lists[l].sync++;
           k++;
         }
         for (Accumulator& a : plan.lists[l].stages[k].accumulators)
-          for (Expr& value : a.values) value = rewrite(value, [&](const Expr& x) { return x == e ? now : Expr(); });
+          for (Expr& value : a.values)
+            value = rewrite(value, [&](const Expr& x) { return x == e ? now : Expr(); });
       }
     }
 }

@@ -69,9 +69,12 @@ void dropUnitAxes(Stage& stage, const Ranges& tiles) {
   std::unordered_map<std::string, Expr> fixed;
   std::vector<StageAxis> kept;
   for (const StageAxis& a : stage.axes) {
-    const bool there = a.region.size == 1 && proves(logicalAnd(le(0, a.region.base), lt(a.region.base, a.extent)), tiles);
-    if (there) fixed.emplace(a.var, a.region.base);  // else the region may be clipped away
-    else kept.push_back(a);
+    const bool there = a.region.size == 1 &&
+                       proves(logicalAnd(le(0, a.region.base), lt(a.region.base, a.extent)), tiles);
+    if (there)
+      fixed.emplace(a.var, a.region.base);  // else the region may be clipped away
+    else
+      kept.push_back(a);
   }
   if (fixed.empty()) return;
   stage.axes = std::move(kept);
@@ -89,7 +92,8 @@ std::vector<Access> accessesOf(const GroupPlan& plan, const Stage& stage) {
   std::set<Hash> seen;
   const auto loads = [&](const Expr& e) {
     for (const Expr& l : loadsOf(e))
-      if (seen.insert(l.hash()).second) out.push_back({&plan.buffer(l.as<Load>()->buffer), l.as<Load>()->index});
+      if (seen.insert(l.hash()).second)
+        out.push_back({&plan.buffer(l.as<Load>()->buffer), l.as<Load>()->index});
   };
   const auto store = [&](const StageStore& s) {
     out.push_back({&plan.buffer(s.buffer), s.index});
@@ -114,12 +118,13 @@ std::set<std::string> varsOutsideIndices(const Stage& stage) {
     if (const Apply* a = e.as<Apply>())
       for (const Expr& x : a->args) go(x);
   };
-  const auto nested = [&](const std::vector<Expr>& index) {  // an index that reads data doesn't fold into an offset
-    for (const Expr& e : index)
-      for (const Expr& l : loadsOf(e))
-        for (const Expr& i : l.as<Load>()->index)
-          for (const std::string& v : freeVars(i)) out.insert(v);
-  };
+  const auto nested =
+      [&](const std::vector<Expr>& index) {  // an index that reads data doesn't fold into an offset
+        for (const Expr& e : index)
+          for (const Expr& l : loadsOf(e))
+            for (const Expr& i : l.as<Load>()->index)
+              for (const std::string& v : freeVars(i)) out.insert(v);
+      };
   const auto value = [&](const Expr& e) {
     go(e);
     for (const Expr& l : loadsOf(e)) nested(l.as<Load>()->index);
@@ -136,13 +141,17 @@ std::set<std::string> varsOutsideIndices(const Stage& stage) {
   return out;
 }
 
-bool wholeAxis(const StageAxis& a) { return isConstant(a.region.base, 0) && a.region.size >= a.extent; }
+bool wholeAxis(const StageAxis& a) {
+  return isConstant(a.region.base, 0) && a.region.size >= a.extent;
+}
 
 /// Is a step of `outer` always a walk over all of `inner`? Then the two are one axis of memory.
-bool oneInMemory(const std::vector<Access>& accesses, const StageAxis& outer, const StageAxis& inner) {
+bool oneInMemory(const std::vector<Access>& accesses, const StageAxis& outer,
+                 const StageAxis& inner) {
   if (outer.reduce != inner.reduce || !wholeAxis(inner)) return false;
   for (const Access& a : accesses) {
-    const auto big = strideAlong(*a.buffer, a.index, outer.var), small = strideAlong(*a.buffer, a.index, inner.var);
+    const auto big = strideAlong(*a.buffer, a.index, outer.var),
+               small = strideAlong(*a.buffer, a.index, inner.var);
     if (!big || !small || *big != *small * inner.extent) return false;
   }
   return true;
@@ -167,7 +176,8 @@ void flatten(GroupPlan& plan, const std::set<std::string>& names) {
     e = rewrite(e, [&](const Expr& x) -> Expr {
       const Load* l = x.as<Load>();
       const auto it = l ? before.find(l->buffer) : before.end();
-      return it == before.end() ? Expr() : load(l->buffer, x.type(), {offsetOf(it->second, l->index)});
+      return it == before.end() ? Expr()
+                                : load(l->buffer, x.type(), {offsetOf(it->second, l->index)});
     });
   };
   for (TileList& list : plan.lists)
@@ -175,7 +185,8 @@ void flatten(GroupPlan& plan, const std::set<std::string>& names) {
       forEachExpr(stage, loads);
       for (auto* stores : {&stage.inner, &stage.outer})
         for (StageStore& s : *stores)
-          if (const auto it = before.find(s.buffer); it != before.end()) s.index = {offsetOf(it->second, s.index)};
+          if (const auto it = before.find(s.buffer); it != before.end())
+            s.index = {offsetOf(it->second, s.index)};
     }
   for (PlanBuffer& b : plan.buffers) {
     if (!names.count(b.name)) continue;
@@ -211,8 +222,10 @@ std::vector<Merge> findMerges(GroupPlan& plan, std::set<std::string>& buffers) {
             // A chain a > b > c merges from the inside: the stride of the merged axis is that of the inner one.
             if (!oneInMemory(accesses, outer, inner)) continue;
             out.push_back({l, s, outer.var, inner.var, inner.extent});
-            StageAxis& kept = inner;  // the merged axis keeps the inner one's variable: its strides are right as they are
-            kept.region = {outer.region.base * Expr(inner.extent), outer.region.size * inner.extent};
+            StageAxis& kept =
+                inner;  // the merged axis keeps the inner one's variable: its strides are right as they are
+            kept.region = {outer.region.base * Expr(inner.extent),
+                           outer.region.size * inner.extent};
             kept.extent *= outer.extent;
             stage.axes.erase(stage.axes.begin() + static_cast<int64_t>(i));
             merged = again = true;
@@ -229,9 +242,12 @@ void mergeAxes(GroupPlan& plan) {
   const auto merges = findMerges(plan, buffers);
   if (merges.empty()) return;
   flatten(plan, buffers);
-  for (const Merge& m : merges) {  // outer * (stride of inner * extent) + inner * stride, with outer now 0 and inner running on
+  for (
+      const Merge& m :
+      merges) {  // outer * (stride of inner * extent) + inner * stride, with outer now 0 and inner running on
     const std::unordered_map<std::string, Expr> gone = {{m.outer, Expr(0)}};
-    forEachExpr(plan.lists[m.list].stages[m.stage], [&](Expr& e) { e = simplify(substitute(e, gone), {}); });
+    forEachExpr(plan.lists[m.list].stages[m.stage],
+                [&](Expr& e) { e = simplify(substitute(e, gone), {}); });
   }
 }
 
@@ -246,7 +262,9 @@ void walkByPieces(GroupPlan& plan, TileList& list, const Target& target) {
   const int depth = static_cast<int>(list.tiles.size());
   const Expr start = simplify(var(tile.var) * Expr(tile.tile), {});
   const auto tiled = [&](const Region& r) { return mentions({r.base}, tile.var); };
-  const auto exact = [&](const Region& r) { return !tiled(r) || (r.size == tile.tile && simplify(r.base, {}) == start); };
+  const auto exact = [&](const Region& r) {
+    return !tiled(r) || (r.size == tile.tile && simplify(r.base, {}) == start);
+  };
   int64_t bytesHeld = 0;
   for (const Stage& s : list.stages) {
     if (s.contraction || s.depth != depth) return;

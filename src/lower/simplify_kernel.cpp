@@ -72,7 +72,8 @@ class Simplifier {
 
   Block loop(const Stmt& now, bool insideGrid) {
     const For& f = *now.as<For>();
-    const bool grid = !insideGrid && f.mode == LoopMode::Parallel, team = f.mode == LoopMode::Warp || f.mode == LoopMode::Thread;
+    const bool grid = !insideGrid && f.mode == LoopMode::Parallel,
+               team = f.mode == LoopMode::Warp || f.mode == LoopMode::Thread;
     if (known_.proves(le(f.extent, Expr(0)))) return {};
     if (!grid && !team && isConstant(f.extent, 1)) {
       once_[f.var] = Expr(0);
@@ -84,13 +85,16 @@ class Simplifier {
     known_.loop(f.var, f.extent);
     const auto constant = asInteger(f.extent);
     const Interval extent = constant ? Interval{*constant, *constant} : boundsOf(f.extent, ranges_);
-    const auto outer = ranges_.find(f.var) == ranges_.end() ? std::nullopt : std::optional(ranges_[f.var]);
+    const auto outer =
+        ranges_.find(f.var) == ranges_.end() ? std::nullopt : std::optional(ranges_[f.var]);
     ranges_[f.var] = {0, std::max<int64_t>(team ? 1 : 0, extent.high - 1)};
     if (team) threads_.push_back(f.var);
     Block body = knowing(lt(var(f.var), f.extent), [&] { return gridBody(f, grid, insideGrid); });
     if (team) threads_.pop_back();
-    if (outer) ranges_[f.var] = *outer;
-    else ranges_.erase(f.var);
+    if (outer)
+      ranges_[f.var] = *outer;
+    else
+      ranges_.erase(f.var);
     facts_.reset();
     known_.rewind(mark);
     if (body.empty()) return {};
@@ -123,11 +127,16 @@ class Simplifier {
 
 /// Without the stores to buffers that nothing reads, and those buffers.
 Block withoutDead(const Block& in, const std::vector<std::string>& dead) {
-  const auto isDead = [&](const std::string& name) { return std::find(dead.begin(), dead.end(), name) != dead.end(); };
+  const auto isDead = [&](const std::string& name) {
+    return std::find(dead.begin(), dead.end(), name) != dead.end();
+  };
   Block out;
   for (const Stmt& s : in) {
     if (const Buffer* b = allocOf(s); b && isDead(b->name)) continue;
-    if (const Store* t = s.as<Store>(); t && std::all_of(t->targets.begin(), t->targets.end(), [&](const Ref& r) { return isDead(r.buffer); })) continue;
+    if (const Store* t = s.as<Store>();
+        t && std::all_of(t->targets.begin(), t->targets.end(),
+                         [&](const Ref& r) { return isDead(r.buffer); }))
+      continue;
     if (const Copy* c = s.as<Copy>(); c && c->to && isDead(c->to->buffer)) continue;
     if (const Block* body = bodyOf(s)) {
       Block inner = withoutDead(*body, dead);
@@ -149,19 +158,23 @@ std::vector<std::string> deadBuffers(const Kernel& k, const KernelModule& module
           const Store* t = s.as<Store>();
           Touched touched = touchedBy(bodyOf(s) ? Block{withBody(s, {})} : Block{s}, module);
           for (const std::string& name : touched.reads) {
-            const bool onlyItself = t && std::all_of(t->targets.begin(), t->targets.end(), [&](const Ref& r) { return r.buffer == name; });
+            const bool onlyItself =
+                t && std::all_of(t->targets.begin(), t->targets.end(),
+                                 [&](const Ref& r) { return r.buffer == name; });
             if (!onlyItself) used.push_back(name);
           }
           if (t && t->targets.size() > 1)  // of several targets all are needed, or none
             for (const Ref& r : t->targets) used.push_back(r.buffer);
-          if (const Copy* c = s.as<Copy>(); c && c->to && !c->queue.empty()) used.push_back(c->to->buffer);  // it counts in its queue
+          if (const Copy* c = s.as<Copy>(); c && c->to && !c->queue.empty())
+            used.push_back(c->to->buffer);  // it counts in its queue
           if (s.as<Intrin>())
             for (const std::string& name : touched.writes) used.push_back(name);
         },
         nullptr});
   std::erase_if(allocated, [&](const std::string& name) {
     return std::find(used.begin(), used.end(), name) != used.end() ||
-           std::any_of(k.params.begin(), k.params.end(), [&](const Param& p) { return p.buffer.name == name; });
+           std::any_of(k.params.begin(), k.params.end(),
+                       [&](const Param& p) { return p.buffer.name == name; });
   });
   return allocated;
 }
@@ -169,11 +182,14 @@ std::vector<std::string> deadBuffers(const Kernel& k, const KernelModule& module
 Kernel simplifyKernel(const Kernel& in, const KernelModule& module) {
   Kernel out = in;
   out.body = Simplifier(in).block(in.body, false);
-  for (auto dead = deadBuffers(out, module); !dead.empty(); dead = deadBuffers(out, module)) out.body = withoutDead(out.body, dead);
+  for (auto dead = deadBuffers(out, module); !dead.empty(); dead = deadBuffers(out, module))
+    out.body = withoutDead(out.body, dead);
   return out;
 }
 
-const KernelPass pass{"simplify-kernel", "decide ifs and loops, simplify indices, drop buffers that nothing reads", simplifyKernel};
+const KernelPass pass{"simplify-kernel",
+                      "decide ifs and loops, simplify indices, drop buffers that nothing reads",
+                      simplifyKernel};
 
 }  // namespace
 }  // namespace tektite

@@ -13,13 +13,15 @@
 namespace tektite {
 namespace {
 
-constexpr int64_t kLargestDim = 1'000'000'000;  // slices "to the end" are written with numbers from here on
+constexpr int64_t kLargestDim =
+    1'000'000'000;  // slices "to the end" are written with numbers from here on
 
 /// The values that names mean. Initialisers become constants where they are first read.
 struct Scope {
   std::map<std::string, Value> values;
   std::map<std::string, const onnx::TensorProto*> initializers;
-  std::map<std::string, const onnx::AttributeProto*> attributes;  ///< of a function's call, for references
+  std::map<std::string, const onnx::AttributeProto*>
+      attributes;  ///< of a function's call, for references
 };
 
 using Names = std::set<std::string>;
@@ -48,16 +50,19 @@ void readFromOutside(const onnx::GraphProto& g, Names& out) {
 /// A name that graph text can say and that means nothing else there.
 std::string dimName(const std::string& from) {
   std::string out;
-  for (const char c : from) out += std::isalnum(static_cast<unsigned char>(c)) || c == '_' ? c : '_';
+  for (const char c : from)
+    out += std::isalnum(static_cast<unsigned char>(c)) || c == '_' ? c : '_';
   if (out.empty() || std::isdigit(static_cast<unsigned char>(out[0]))) out = "_" + out;
-  const bool coordinate = out[0] == 'd' && out.find_first_not_of("0123456789", 1) == std::string::npos;
+  const bool coordinate =
+      out[0] == 'd' && out.find_first_not_of("0123456789", 1) == std::string::npos;
   if (coordinate || out == "x" || opFromName(out) || dtypeFromName(out)) out += "_";
   return out;
 }
 
 class Importer {
  public:
-  Importer(const Model& model, const ImportOptions& options, ModelInfo& info) : model_(model), options_(options), info_(info) {}
+  Importer(const Model& model, const ImportOptions& options, ModelInfo& info)
+      : model_(model), options_(options), info_(info) {}
 
   Graph run() {
     const onnx::ModelProto& m = model_.proto();
@@ -66,7 +71,8 @@ class Importer {
       version = std::max(version, o.version());
     }
     for (const auto& f : m.functions()) functions_[{f.domain(), f.name()}] = &f;
-    info_.producer = m.producer_name() + (m.producer_version().empty() ? "" : " " + m.producer_version());
+    info_.producer =
+        m.producer_name() + (m.producer_version().empty() ? "" : " " + m.producer_version());
     info_.opset = static_cast<int>(opsets_[""]);
     Builder b;
     Scope scope;
@@ -100,34 +106,42 @@ class Importer {
     const auto& tensor = i.type().tensor_type();
     if (!tensor.has_shape()) userError("input '{}' has no shape", i.name());
     TensorType type{dtypeOfNumber(tensor.elem_type()), {}};
-    if (const auto given = options_.shapes.find(i.name()); given != options_.shapes.end()) return givenType(type.dtype, i, given->second);
+    if (const auto given = options_.shapes.find(i.name()); given != options_.shapes.end())
+      return givenType(type.dtype, i, given->second);
     int axis = 0;
-    for (const auto& d : tensor.shape().dim()) {  // some exporters write -1 or "?" for every dim they don't know
-      const bool named = std::any_of(d.dim_param().begin(), d.dim_param().end(), [](unsigned char c) { return std::isalnum(c); });
+    for (const auto& d :
+         tensor.shape().dim()) {  // some exporters write -1 or "?" for every dim they don't know
+      const bool named = std::any_of(d.dim_param().begin(), d.dim_param().end(),
+                                     [](unsigned char c) { return std::isalnum(c); });
       if (d.has_dim_value() && d.dim_value() >= 0) {
         type.shape.push_back(d.dim_value());
       } else {
-        type.shape.push_back(dim(b, named ? d.dim_param() : fmt::format("{}_dim{}", i.name(), axis), named));
+        type.shape.push_back(
+            dim(b, named ? d.dim_param() : fmt::format("{}_dim{}", i.name(), axis), named));
       }
       axis++;
     }
     return type;
   }
 
-  static TensorType givenType(DType dtype, const onnx::ValueInfoProto& i, const std::vector<int64_t>& shape) {
+  static TensorType givenType(DType dtype, const onnx::ValueInfoProto& i,
+                              const std::vector<int64_t>& shape) {
     const auto& declared = i.type().tensor_type().shape();
     if (declared.dim_size() != static_cast<int>(shape.size()))
-      userError("input '{}' is given rank {}, expected {}", i.name(), shape.size(), declared.dim_size());
+      userError("input '{}' is given rank {}, expected {}", i.name(), shape.size(),
+                declared.dim_size());
     for (int axis = 0; axis < declared.dim_size(); axis++) {
       const int64_t d = declared.dim(axis).dim_value(), n = shape[static_cast<size_t>(axis)];
-      if (declared.dim(axis).has_dim_value() && d >= 0 && d != n) userError("input '{}' is given {} on axis {}, expected {}", i.name(), n, axis, d);
+      if (declared.dim(axis).has_dim_value() && d >= 0 && d != n)
+        userError("input '{}' is given {} on axis {}, expected {}", i.name(), n, axis, d);
     }
     return {dtype, {shape.begin(), shape.end()}};
   }
 
   Expr dim(Builder& b, const std::string& original, bool named) {
     const std::string name = dimName(original);
-    if (std::none_of(info_.dims.begin(), info_.dims.end(), [&](const ModelInfo::Dim& d) { return d.name == name; }))
+    if (std::none_of(info_.dims.begin(), info_.dims.end(),
+                     [&](const ModelInfo::Dim& d) { return d.name == name; }))
       info_.dims.push_back({name, named});
     for (const std::string& key : {name, original})
       if (const auto at = options_.dims.find(key); at != options_.dims.end()) return at->second;
@@ -144,10 +158,13 @@ class Importer {
     return {};
   }
 
-  void nodes(Builder& b, Scope& scope, const google::protobuf::RepeatedPtrField<onnx::NodeProto>& list, const std::string& prefix) {
+  void nodes(Builder& b, Scope& scope,
+             const google::protobuf::RepeatedPtrField<onnx::NodeProto>& list,
+             const std::string& prefix) {
     int index = 0;
     for (const auto& n : list) {
-      const std::string name = prefix + (n.name().empty() ? fmt::format("{}_{}", n.op_type(), index) : n.name());
+      const std::string name =
+          prefix + (n.name().empty() ? fmt::format("{}_{}", n.op_type(), index) : n.name());
       index++;
       try {
         node(b, scope, n, name);
@@ -164,7 +181,8 @@ class Importer {
     b.origin = name;
     for (const auto& i : n.input()) {
       call.in.push_back(i.empty() ? Value{} : lookup(b, scope, i));
-      if (!i.empty() && !call.in.back()) userError("input '{}' is not defined by any node before", i);
+      if (!i.empty() && !call.in.back())
+        userError("input '{}' is not defined by any node before", i);
     }
     call.outputs = 0;
     for (int i = 0; i < n.output_size(); i++)
@@ -183,18 +201,22 @@ class Importer {
       if (!n.output(i).empty()) scope.values[n.output(i)] = results[static_cast<size_t>(i)];
   }
 
-  std::vector<Value> inlined(Builder& b, const Scope& from, const onnx::FunctionProto& f, const onnx::NodeProto& call,
-                             const std::vector<Value>& in, const std::string& name) {
+  std::vector<Value> inlined(Builder& b, const Scope& from, const onnx::FunctionProto& f,
+                             const onnx::NodeProto& call, const std::vector<Value>& in,
+                             const std::string& name) {
     if (++depth_ > 64) userError("functions call each other without end");
     Scope scope;
     for (int i = 0; i < f.input_size(); i++)
-      scope.values[f.input(i)] = static_cast<size_t>(i) < in.size() ? in[static_cast<size_t>(i)] : Value{};
+      scope.values[f.input(i)] =
+          static_cast<size_t>(i) < in.size() ? in[static_cast<size_t>(i)] : Value{};
     for (const auto& a : call.attribute()) {
       const auto referred = from.attributes.find(a.ref_attr_name());
-      scope.attributes[a.name()] = a.ref_attr_name().empty() || referred == from.attributes.end() ? &a : referred->second;
+      scope.attributes[a.name()] =
+          a.ref_attr_name().empty() || referred == from.attributes.end() ? &a : referred->second;
     }
     const auto opsets = opsets_;
-    for (const auto& o : f.opset_import()) opsets_[o.domain() == "ai.onnx" ? "" : o.domain()] = o.version();
+    for (const auto& o : f.opset_import())
+      opsets_[o.domain() == "ai.onnx" ? "" : o.domain()] = o.version();
     nodes(b, scope, f.node(), name + "/");
     opsets_ = opsets;
     std::vector<Value> out;
@@ -203,7 +225,8 @@ class Importer {
     return out;
   }
 
-  void attribute(Builder& b, Scope& scope, OpCall& call, const onnx::AttributeProto& given, const std::string& name) {
+  void attribute(Builder& b, Scope& scope, OpCall& call, const onnx::AttributeProto& given,
+                 const std::string& name) {
     const onnx::AttributeProto* a = &given;
     if (!given.ref_attr_name().empty()) {
       const auto at = scope.attributes.find(given.ref_attr_name());
@@ -218,7 +241,9 @@ class Importer {
       case A::STRING: out = a->s(); break;
       case A::INTS: out = std::vector<int64_t>(a->ints().begin(), a->ints().end()); break;
       case A::FLOATS: out = std::vector<double>(a->floats().begin(), a->floats().end()); break;
-      case A::STRINGS: out = std::vector<std::string>(a->strings().begin(), a->strings().end()); break;
+      case A::STRINGS:
+        out = std::vector<std::string>(a->strings().begin(), a->strings().end());
+        break;
       case A::TENSOR: out = model_.tensor(a->t()); break;
       case A::GRAPH: out = body(b, scope, a->g(), name); break;
       default: userError("attribute '{}' is of a kind that is not supported", given.name());
@@ -239,14 +264,17 @@ class Importer {
     for (const auto& i : g.input()) {
       const auto& tensor = i.type().tensor_type();
       out.inputs.push_back(i.name());
-      out.inputTypes.push_back({tensor.elem_type() ? dtypeOfNumber(tensor.elem_type()) : DType::Bool, {}});
+      out.inputTypes.push_back(
+          {tensor.elem_type() ? dtypeOfNumber(tensor.elem_type()) : DType::Bool, {}});
     }
-    out.build = [this, &g, &scope, captured, name](Builder& into, const std::vector<Value>& inputs, const std::vector<Value>& around) {
+    out.build = [this, &g, &scope, captured, name](Builder& into, const std::vector<Value>& inputs,
+                                                   const std::vector<Value>& around) {
       Scope inner;
       inner.attributes = scope.attributes;
       for (size_t i = 0; i < captured.size(); i++) inner.values[captured[i]] = around.at(i);
       for (const auto& t : g.initializer()) inner.initializers[t.name()] = &t;
-      for (int i = 0; i < g.input_size(); i++) inner.values[g.input(i).name()] = inputs.at(static_cast<size_t>(i));
+      for (int i = 0; i < g.input_size(); i++)
+        inner.values[g.input(i).name()] = inputs.at(static_cast<size_t>(i));
       nodes(into, inner, g.node(), name + "/");
       into.origin = name;
       std::vector<Value> results;

@@ -25,14 +25,17 @@ struct ModelInfo {
 };
 
 struct ImportOptions {
-  std::map<std::string, int64_t> dims;            ///< named dims that are numbers from the start
-  std::map<std::string, std::vector<int64_t>> shapes;  ///< of inputs, where they are known: they hold against what the model names alike
-  std::map<std::string, TensorAttribute> fixed;   ///< inputs that are constants (where a shape depends on their value)
+  std::map<std::string, int64_t> dims;  ///< named dims that are numbers from the start
+  std::map<std::string, std::vector<int64_t>>
+      shapes;  ///< of inputs, where they are known: they hold against what the model names alike
+  std::map<std::string, TensorAttribute>
+      fixed;  ///< inputs that are constants (where a shape depends on their value)
 };
 
 /// The model as a graph: every node through its operator's definition, with the node's name (or <operator>_<index>) as origin;
 /// named dims stay symbolic; initialisers are constants that point into the mapped file; shape arithmetic is folded.
 /// UserError `path: node 'name' (Operator): what was found, what was expected`.
-Graph importOnnx(const std::string& path, const ImportOptions& options = {}, ModelInfo* info = nullptr);
+Graph importOnnx(const std::string& path, const ImportOptions& options = {},
+                 ModelInfo* info = nullptr);
 
 }  // namespace tektite

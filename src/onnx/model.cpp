@@ -24,16 +24,23 @@ using pb::internal::WireFormatLite;
 namespace fs = std::filesystem;
 
 constexpr uint32_t kLargeBytes = 4 << 10;  // raw tensors from here on stay in the mapping
-constexpr const char* kMapped = "tektite.mapped";  // the key of an external-data entry that says where
+constexpr const char* kMapped =
+    "tektite.mapped";  // the key of an external-data entry that says where
 
 /// The messages on the way to a tensor, with the fields that lead on.
 enum class Message { Model, Graph, Function, Node, Attribute, SparseTensor, Tensor };
-struct Way { Message in; int field; Message to; };
+struct Way {
+  Message in;
+  int field;
+  Message to;
+};
 constexpr Way kWays[] = {
-    {Message::Model, 7, Message::Graph},         {Message::Model, 25, Message::Function},   {Message::Graph, 1, Message::Node},
-    {Message::Graph, 5, Message::Tensor},        {Message::Graph, 15, Message::SparseTensor}, {Message::Function, 7, Message::Node},
-    {Message::Node, 5, Message::Attribute},      {Message::Attribute, 5, Message::Tensor},  {Message::Attribute, 6, Message::Graph},
-    {Message::Attribute, 10, Message::Tensor},   {Message::Attribute, 11, Message::Graph},  {Message::Attribute, 22, Message::SparseTensor},
+    {Message::Model, 7, Message::Graph},         {Message::Model, 25, Message::Function},
+    {Message::Graph, 1, Message::Node},          {Message::Graph, 5, Message::Tensor},
+    {Message::Graph, 15, Message::SparseTensor}, {Message::Function, 7, Message::Node},
+    {Message::Node, 5, Message::Attribute},      {Message::Attribute, 5, Message::Tensor},
+    {Message::Attribute, 6, Message::Graph},     {Message::Attribute, 10, Message::Tensor},
+    {Message::Attribute, 11, Message::Graph},    {Message::Attribute, 22, Message::SparseTensor},
     {Message::SparseTensor, 1, Message::Tensor}, {Message::SparseTensor, 2, Message::Tensor}};
 constexpr int kRawData = 9, kExternalData = 13;
 
@@ -62,10 +69,13 @@ class Stripper {
     pb::io::CodedOutputStream to(&stream);
     while (const uint32_t tag = in_.ReadTag()) {
       const int field = WireFormatLite::GetTagFieldNumber(tag);
-      const bool bytes = WireFormatLite::GetTagWireType(tag) == WireFormatLite::WIRETYPE_LENGTH_DELIMITED;
+      const bool bytes =
+          WireFormatLite::GetTagWireType(tag) == WireFormatLite::WIRETYPE_LENGTH_DELIMITED;
       const Way* way = bytes ? wayFrom(message, field) : nullptr;
       if (way ? !nested(way->to, tag, to)
-              : bytes && message == Message::Tensor && field == kRawData ? !raw(tag, to) : !WireFormatLite::SkipField(&in_, tag, &to))
+          : bytes && message == Message::Tensor && field == kRawData
+              ? !raw(tag, to)
+              : !WireFormatLite::SkipField(&in_, tag, &to))
         return false;
     }
     return true;
@@ -75,8 +85,11 @@ class Stripper {
     std::string inner;
     if (!in_.ReadVarint32(&length) || length > INT_MAX) return false;
     const auto limit = in_.PushLimit(static_cast<int>(length));
-    if (in_.BytesUntilLimit() != static_cast<int>(length)) return false;  // cut short by the message around it
-    if (!in_.IncrementRecursionDepth() || !copy(message, inner) || !in_.ConsumedEntireMessage() || in_.BytesUntilLimit() > 0) return false;
+    if (in_.BytesUntilLimit() != static_cast<int>(length))
+      return false;  // cut short by the message around it
+    if (!in_.IncrementRecursionDepth() || !copy(message, inner) || !in_.ConsumedEntireMessage() ||
+        in_.BytesUntilLimit() > 0)
+      return false;
     in_.DecrementRecursionDepth();
     in_.PopLimit(limit);
     write(tag, inner, to);
@@ -90,7 +103,8 @@ class Stripper {
       onnx::StringStringEntryProto where;
       where.set_key(kMapped);
       where.set_value(fmt::format("{} {}", offset, length));
-      write(WireFormatLite::MakeTag(kExternalData, WireFormatLite::WIRETYPE_LENGTH_DELIMITED), where.SerializeAsString(), to);
+      write(WireFormatLite::MakeTag(kExternalData, WireFormatLite::WIRETYPE_LENGTH_DELIMITED),
+            where.SerializeAsString(), to);
       return in_.Skip(static_cast<int>(length));
     }
     std::string data;
@@ -120,7 +134,8 @@ TensorType typeOf(const onnx::TensorProto& t) {
   TensorType type{dtypeOfNumber(t.data_type()), {}};
   int64_t elements = 1;
   for (const int64_t d : t.dims()) {
-    if (d < 0 || (d > 0 && elements > (int64_t{1} << 40) / d)) userError("tensor '{}' has the dim {}", t.name(), d);
+    if (d < 0 || (d > 0 && elements > (int64_t{1} << 40) / d))
+      userError("tensor '{}' has the dim {}", t.name(), d);
     elements *= d;
     type.shape.push_back(d);
   }
@@ -143,7 +158,8 @@ std::shared_ptr<const ConstData> owned(std::string data) {
 }
 
 /// Data that lies in a part of a mapping: not copied where alignment allows.
-std::shared_ptr<const ConstData> part(const std::shared_ptr<const ConstData>& of, size_t offset, size_t length) {
+std::shared_ptr<const ConstData> part(const std::shared_ptr<const ConstData>& of, size_t offset,
+                                      size_t length) {
   auto out = std::make_shared<ConstData>();
   out->data = static_cast<const char*>(of->data) + offset;
   out->bytes = length;
@@ -152,19 +168,24 @@ std::shared_ptr<const ConstData> part(const std::shared_ptr<const ConstData>& of
   return out;
 }
 
-std::shared_ptr<const ConstData> unpacked(const TensorType& type, std::shared_ptr<const ConstData> data) {
+std::shared_ptr<const ConstData> unpacked(const TensorType& type,
+                                          std::shared_ptr<const ConstData> data) {
   if (bits(type.dtype) != 4) return data;
   const auto* from = static_cast<const uint8_t*>(data->data);
   std::string out(static_cast<size_t>(type.elements()), '\0');
-  for (size_t i = 0; i < out.size(); i++) storeInteger(type.dtype, out.data(), static_cast<int64_t>(i), wrapTo(type.dtype, from[i / 2] >> (i % 2 * 4)));
+  for (size_t i = 0; i < out.size(); i++)
+    storeInteger(type.dtype, out.data(), static_cast<int64_t>(i),
+                 wrapTo(type.dtype, from[i / 2] >> (i % 2 * 4)));
   return owned(std::move(out));
 }
 
 template <class Field>
-std::shared_ptr<const ConstData> fromNumbers(const TensorType& type, const Field& numbers, const std::string& name) {
+std::shared_ptr<const ConstData> fromNumbers(const TensorType& type, const Field& numbers,
+                                             const std::string& name) {
   const int64_t n = type.elements();
   const bool packed = bits(type.dtype) == 4;
-  if (numbers.size() != (packed ? (n + 1) / 2 : n)) userError("tensor '{}' has {} elements, expected {}", name, numbers.size(), n);
+  if (numbers.size() != (packed ? (n + 1) / 2 : n))
+    userError("tensor '{}' has {} elements, expected {}", name, numbers.size(), n);
   std::string out(static_cast<size_t>(n) * bytes(type.dtype), '\0');
   for (int64_t i = 0; i < n; i++) {
     if (type.dtype == DType::F16 || type.dtype == DType::BF16) {  // the bits of a half
@@ -173,9 +194,12 @@ std::shared_ptr<const ConstData> fromNumbers(const TensorType& type, const Field
     } else if (isFloat(type.dtype)) {
       storeFloat(type.dtype, out.data(), i, static_cast<double>(numbers.Get(static_cast<int>(i))));
     } else if (packed) {
-      storeInteger(type.dtype, out.data(), i, wrapTo(type.dtype, static_cast<int64_t>(numbers.Get(static_cast<int>(i / 2))) >> (i % 2 * 4)));
+      storeInteger(type.dtype, out.data(), i,
+                   wrapTo(type.dtype, static_cast<int64_t>(numbers.Get(static_cast<int>(i / 2))) >>
+                                          (i % 2 * 4)));
     } else {
-      storeInteger(type.dtype, out.data(), i, static_cast<int64_t>(numbers.Get(static_cast<int>(i))));
+      storeInteger(type.dtype, out.data(), i,
+                   static_cast<int64_t>(numbers.Get(static_cast<int>(i))));
     }
   }
   return owned(std::move(out));
@@ -198,7 +222,9 @@ std::shared_ptr<const ConstData> mapFile(const std::string& path) {
     userError("{}: {}", path, file < 0 ? std::strerror(errno) : "not a file");
   }
   auto mapping = std::make_shared<Mapping>();
-  void* data = about.st_size ? mmap(nullptr, static_cast<size_t>(about.st_size), PROT_READ, MAP_PRIVATE, file, 0) : nullptr;
+  void* data = about.st_size ? mmap(nullptr, static_cast<size_t>(about.st_size), PROT_READ,
+                                    MAP_PRIVATE, file, 0)
+                             : nullptr;
   close(file);
   if (data == MAP_FAILED) userError("{}: {}", path, std::strerror(errno));
   mapping->data = data;
@@ -216,22 +242,26 @@ TensorAttribute inlineTensor(const onnx::TensorProto& t) {
   if (type.elements() == 0) return {type, owned("")};
   if (t.has_raw_data()) {
     if (t.raw_data().size() != packedBytes(type))
-      userError("tensor '{}' has {} bytes, expected {}", t.name(), t.raw_data().size(), packedBytes(type));
+      userError("tensor '{}' has {} bytes, expected {}", t.name(), t.raw_data().size(),
+                packedBytes(type));
     return {type, unpacked(type, owned(t.raw_data()))};
   }
   switch (type.dtype) {
     case DType::F32: return {type, fromNumbers(type, t.float_data(), t.name())};
     case DType::F64: return {type, fromNumbers(type, t.double_data(), t.name())};
     case DType::I64: return {type, fromNumbers(type, t.int64_data(), t.name())};
-    case DType::U32: case DType::U64: return {type, fromNumbers(type, t.uint64_data(), t.name())};
+    case DType::U32:
+    case DType::U64: return {type, fromNumbers(type, t.uint64_data(), t.name())};
     default: return {type, fromNumbers(type, t.int32_data(), t.name())};
   }
 }
 
-Model::Model(const std::string& path) : path_(path), file_(mapFile(path)), proto_(std::make_unique<onnx::ModelProto>()) {
+Model::Model(const std::string& path)
+    : path_(path), file_(mapFile(path)), proto_(std::make_unique<onnx::ModelProto>()) {
   if (file_->bytes > INT_MAX) userError("{}: {} bytes, expected at most 2 GiB", path, file_->bytes);
   const auto text = Stripper(file_->data, file_->bytes).strip(Message::Model);
-  if (!text || !proto_->ParseFromString(*text)) userError("{}: not an ONNX model, or cut short", path);
+  if (!text || !proto_->ParseFromString(*text))
+    userError("{}: not an ONNX model, or cut short", path);
   if (!proto_->has_graph()) userError("{}: no graph in it", path);
 }
 
@@ -246,9 +276,12 @@ TensorAttribute Model::tensor(const onnx::TensorProto& t) const {
     if (entry.key() == kMapped) {
       const size_t space = entry.value().find(' ');
       const auto at = static_cast<size_t>(wholeNumber(entry.value().substr(0, space), "an offset"));
-      const auto bytes = static_cast<size_t>(wholeNumber(entry.value().substr(space + 1), "a length"));
-      if (bytes != packedBytes(type)) userError("tensor '{}' has {} bytes, expected {}", t.name(), bytes, packedBytes(type));
-      if (at > file_->bytes || bytes > file_->bytes - at) userError("tensor '{}' lies outside the file", t.name());
+      const auto bytes =
+          static_cast<size_t>(wholeNumber(entry.value().substr(space + 1), "a length"));
+      if (bytes != packedBytes(type))
+        userError("tensor '{}' has {} bytes, expected {}", t.name(), bytes, packedBytes(type));
+      if (at > file_->bytes || bytes > file_->bytes - at)
+        userError("tensor '{}' lies outside the file", t.name());
       return {type, unpacked(type, part(file_, at, bytes))};
     }
     if (entry.key() == "location") location = entry.value();
@@ -260,9 +293,11 @@ TensorAttribute Model::tensor(const onnx::TensorProto& t) const {
     userError("tensor '{}' is in '{}', expected a file in the model's folder", t.name(), location);
   const auto data = mapFile((fs::path(path_).parent_path() / relative).string());
   const size_t at = static_cast<size_t>(offset.value_or(0)), bytes = packedBytes(type);
-  if (length && static_cast<size_t>(*length) != bytes) userError("tensor '{}' has {} bytes, expected {}", t.name(), *length, bytes);
+  if (length && static_cast<size_t>(*length) != bytes)
+    userError("tensor '{}' has {} bytes, expected {}", t.name(), *length, bytes);
   if (at > data->bytes || bytes > data->bytes - at)
-    userError("tensor '{}' lies at {} to {} of '{}', which has {} bytes", t.name(), at, at + bytes, location, data->bytes);
+    userError("tensor '{}' lies at {} to {} of '{}', which has {} bytes", t.name(), at, at + bytes,
+              location, data->bytes);
   return {type, unpacked(type, part(data, at, bytes))};
 }
 

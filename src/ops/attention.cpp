@@ -36,7 +36,8 @@ Value openKeys(Builder& b, const OpCall& c, const std::vector<Expr>& shape, Valu
   const Expr row = var("d2") + var("$0"), column = var("d3");
   Expr open = boolean(true);
   if (c.integer("is_causal", 0)) open = le(column, row);
-  const int64_t left = c.integer("left_window_size", -1), right = c.integer("right_window_size", -1);
+  const int64_t left = c.integer("left_window_size", -1),
+                right = c.integer("right_window_size", -1);
   if (left >= 0) open = logicalAnd(open, le(row - left, column));
   if (right >= 0) open = logicalAnd(open, le(column, row + right));
   return b.map(open, {offset}, shape);
@@ -52,7 +53,8 @@ Value maskOf(Builder& b, const OpCall& c, DType t, Expr queries, Expr keys, Expr
     if (!(columns == keys)) {  // keys past the mask are closed
       auto shape = b.type(mask).shape;
       shape.back() = keys;
-      mask = b.view(mask, shape, coordinates(static_cast<int>(shape.size())), flags ? boolean(false) : lowestOf(t));
+      mask = b.view(mask, shape, coordinates(static_cast<int>(shape.size())),
+                    flags ? boolean(false) : lowestOf(t));
     }
     if (flags) mask = b.map(select(var("$0", DType::Bool), imm(t, 0), lowestOf(t)), {mask});
   }
@@ -60,14 +62,19 @@ Value maskOf(Builder& b, const OpCall& c, DType t, Expr queries, Expr keys, Expr
     const Value add = b.map(select(var("$0", DType::Bool), imm(t, 0), lowestOf(t)), {open});
     mask = mask ? b.map("a + b", {mask, add}) : add;
   };
-  const bool limited = c.integer("is_causal", 0) || c.integer("left_window_size", -1) >= 0 || c.integer("right_window_size", -1) >= 0;
-  const Value lengths = c.has(6) ? b.reshape(b.convert(c.at(6), DType::I64), {b.type(c.at(6)).shape[0], 1, 1, 1}) : Value{};
+  const bool limited = c.integer("is_causal", 0) || c.integer("left_window_size", -1) >= 0 ||
+                       c.integer("right_window_size", -1) >= 0;
+  const Value lengths =
+      c.has(6) ? b.reshape(b.convert(c.at(6), DType::I64), {b.type(c.at(6)).shape[0], 1, 1, 1})
+               : Value{};
   if (limited && lengths) {
-    close(openKeys(b, c, {b.type(lengths).shape[0], 1, queries, keys}, b.map(var("$0") - queries, {lengths})));
+    close(openKeys(b, c, {b.type(lengths).shape[0], 1, queries, keys},
+                   b.map(var("$0") - queries, {lengths})));
   } else if (limited) {
     close(openKeys(b, c, {1, 1, queries, keys}, b.fromKnown({before}, true)));
   }
-  if (lengths) close(b.map(lt(var("d3"), var("$0")), {lengths}, {b.type(lengths).shape[0], 1, 1, keys}));
+  if (lengths)
+    close(b.map(lt(var("d3"), var("$0")), {lengths}, {b.type(lengths).shape[0], 1, 1, keys}));
   return mask;
 }
 
@@ -84,140 +91,193 @@ Value softmaxOf(Builder& b, Value x) {
   return b.map("a / b", {e, b.reduce("sum", e, {axis})});
 }
 
-const OpDef attention{"Attention", [](Builder& b, const OpCall& c) -> Values {
-  Value q = c.at(0), k = c.at(1), v = c.at(2);
-  const bool flat = b.rank(q) == 3;
-  if (flat) {
-    const int64_t heads = c.integer("q_num_heads"), kvHeads = c.integer("kv_num_heads");
-    q = byHead(b, q, heads);
-    k = byHead(b, k, kvHeads);
-    v = byHead(b, v, kvHeads);
-  }
-  if (b.rank(q) != 4 || b.rank(k) != 4 || b.rank(v) != 4) userError("ranks {}, {}, {}, expected 3 or 4", b.rank(q), b.rank(k), b.rank(v));
-  const DType t = b.dtype(q), wide = accumulatorOf(t);
-  const double size = static_cast<double>(needStatic(b.type(q).shape[3], "the head size"));
-  Expr before = 0;
-  if (c.has(4)) {
-    before = b.type(c.at(4)).shape[2];
-    k = b.concat({c.at(4), k}, 2);
-    v = b.concat({c.at(5), v}, 2);
-  }
-  // Heads that share keys and values: a label of the query alone.
-  const auto qs = b.type(q).shape, ks = b.type(k).shape;
-  const int64_t heads = needStatic(qs[1], "the number of heads"), kvHeads = needStatic(ks[1], "the number of key heads");
-  if (kvHeads < 1 || heads % kvHeads) userError("{} heads share {} of keys", heads, kvHeads);
-  const bool shared = heads != kvHeads;
-  const Value grouped = shared ? b.reshape(q, {qs[0], kvHeads, heads / kvHeads, qs[2], qs[3]}) : q;
-  Value scores = b.contract(shared ? "bhgqd,bhkd->bhgqk" : "bhqd,bhkd->bhqk", grouped, k, wide);
-  if (shared) scores = b.reshape(scores, {qs[0], heads, qs[2], ks[2]});
-  scores = b.map(fmt::format("a * {}", number(c.real("scale", 1 / std::sqrt(size)))), {scores});
-  const Value raw = scores;
-  const double cap = c.real("softcap", 0);
-  if (cap > 0) scores = b.map(fmt::format("{} * tanh(a / {})", number(cap), number(cap)), {scores});
-  const Value capped = scores, mask = maskOf(b, c, t, qs[2], ks[2], before);
-  if (mask) scores = b.map("a + b", {scores, b.convert(mask, wide)});
-  const Value p = b.convert(mask ? softmaxOfMasked(b, scores) : softmaxOf(b, scores), t);
-  const Value weights = shared ? b.reshape(p, {qs[0], kvHeads, heads / kvHeads, qs[2], ks[2]}) : p;
-  Value y = b.contract(shared ? "bhgqk,bhkd->bhgqd" : "bhqk,bhkd->bhqd", weights, v, wide);
-  if (shared) y = b.reshape(y, {qs[0], heads, qs[2], b.type(v).shape[3]});
-  y = b.convert(flat ? joinHeads(b, y) : y, t);
-  const Value shown[] = {raw, capped, scores, p};
-  const int64_t mode = c.integer("qk_matmul_output_mode", 0);
-  if (mode < 0 || mode > 3) userError("attribute 'qk_matmul_output_mode' is {}, expected 0 to 3", mode);
-  return {y, k, v, b.convert(shown[mode], t)};
-}, 23};
+const OpDef attention{
+    "Attention",
+    [](Builder& b, const OpCall& c) -> Values {
+      Value q = c.at(0), k = c.at(1), v = c.at(2);
+      const bool flat = b.rank(q) == 3;
+      if (flat) {
+        const int64_t heads = c.integer("q_num_heads"), kvHeads = c.integer("kv_num_heads");
+        q = byHead(b, q, heads);
+        k = byHead(b, k, kvHeads);
+        v = byHead(b, v, kvHeads);
+      }
+      if (b.rank(q) != 4 || b.rank(k) != 4 || b.rank(v) != 4)
+        userError("ranks {}, {}, {}, expected 3 or 4", b.rank(q), b.rank(k), b.rank(v));
+      const DType t = b.dtype(q), wide = accumulatorOf(t);
+      const double size = static_cast<double>(needStatic(b.type(q).shape[3], "the head size"));
+      Expr before = 0;
+      if (c.has(4)) {
+        before = b.type(c.at(4)).shape[2];
+        k = b.concat({c.at(4), k}, 2);
+        v = b.concat({c.at(5), v}, 2);
+      }
+      // Heads that share keys and values: a label of the query alone.
+      const auto qs = b.type(q).shape, ks = b.type(k).shape;
+      const int64_t heads = needStatic(qs[1], "the number of heads"),
+                    kvHeads = needStatic(ks[1], "the number of key heads");
+      if (kvHeads < 1 || heads % kvHeads) userError("{} heads share {} of keys", heads, kvHeads);
+      const bool shared = heads != kvHeads;
+      const Value grouped =
+          shared ? b.reshape(q, {qs[0], kvHeads, heads / kvHeads, qs[2], qs[3]}) : q;
+      Value scores = b.contract(shared ? "bhgqd,bhkd->bhgqk" : "bhqd,bhkd->bhqk", grouped, k, wide);
+      if (shared) scores = b.reshape(scores, {qs[0], heads, qs[2], ks[2]});
+      scores = b.map(fmt::format("a * {}", number(c.real("scale", 1 / std::sqrt(size)))), {scores});
+      const Value raw = scores;
+      const double cap = c.real("softcap", 0);
+      if (cap > 0)
+        scores = b.map(fmt::format("{} * tanh(a / {})", number(cap), number(cap)), {scores});
+      const Value capped = scores, mask = maskOf(b, c, t, qs[2], ks[2], before);
+      if (mask) scores = b.map("a + b", {scores, b.convert(mask, wide)});
+      const Value p = b.convert(mask ? softmaxOfMasked(b, scores) : softmaxOf(b, scores), t);
+      const Value weights =
+          shared ? b.reshape(p, {qs[0], kvHeads, heads / kvHeads, qs[2], ks[2]}) : p;
+      Value y = b.contract(shared ? "bhgqk,bhkd->bhgqd" : "bhqk,bhkd->bhqd", weights, v, wide);
+      if (shared) y = b.reshape(y, {qs[0], heads, qs[2], b.type(v).shape[3]});
+      y = b.convert(flat ? joinHeads(b, y) : y, t);
+      const Value shown[] = {raw, capped, scores, p};
+      const int64_t mode = c.integer("qk_matmul_output_mode", 0);
+      if (mode < 0 || mode > 3)
+        userError("attribute 'qk_matmul_output_mode' is {}, expected 0 to 3", mode);
+      return {y, k, v, b.convert(shown[mode], t)};
+    },
+    23};
 
 /// Pairs of channels turned by the angle of their position.
-const OpDef rotary{"RotaryEmbedding", [](Builder& b, const OpCall& c) -> Values {
-  const Value x = c.at(0);
-  const bool flat = b.rank(x) == 3;
-  const Value in = flat ? byHead(b, x, c.integer("num_heads")) : x;  // [batch, heads, steps, size]
-  const int64_t size = needStatic(b.type(in).shape.at(3), "the head size");
-  const int64_t given = c.integer("rotary_embedding_dim", 0), turned = given ? given : size, half = turned / 2;
-  const auto cache = [&](Value table) {
-    if (c.has(3)) {  // [positions, half] at position_ids [batch, steps]
-      const Value ids = c.at(3);
-      const auto s = b.type(ids).shape;
-      table = b.gather(table, {ids}, {s[0], s[1], half}, {indexLoad(b, 1, ids, {var("d0"), var("d1")}), var("d2")}, imm(b.dtype(table), 0));
-    }
-    return unsqueeze(b, table, {1});
-  };
-  const Value cosine = cache(c.at(1)), sine = cache(c.at(2));
-  const bool interleaved = c.integer("interleaved", 0);
-  const Value x1 = interleaved ? sliceLast(b, in, 0, half, 2) : sliceLast(b, in, 0, half);
-  const Value x2 = interleaved ? sliceLast(b, in, 1, half, 2) : sliceLast(b, in, half, half);
-  const Value real = b.map("a * c - b * d", {x1, x2, cosine, sine}), imaginary = b.map("a * d + b * c", {x1, x2, cosine, sine});
-  auto shape = b.type(in).shape;
-  shape.back() = turned;
-  Value y = interleaved ? b.reshape(b.concat({unsqueeze(b, real, {4}), unsqueeze(b, imaginary, {4})}, 4), shape) : b.concat({real, imaginary}, 3);
-  if (turned < size) y = b.concat({y, sliceLast(b, in, turned, size - turned)}, 3);
-  return flat ? joinHeads(b, y) : y;
-}, 23};
+const OpDef rotary{
+    "RotaryEmbedding",
+    [](Builder& b, const OpCall& c) -> Values {
+      const Value x = c.at(0);
+      const bool flat = b.rank(x) == 3;
+      const Value in =
+          flat ? byHead(b, x, c.integer("num_heads")) : x;  // [batch, heads, steps, size]
+      const int64_t size = needStatic(b.type(in).shape.at(3), "the head size");
+      const int64_t given = c.integer("rotary_embedding_dim", 0), turned = given ? given : size,
+                    half = turned / 2;
+      const auto cache = [&](Value table) {
+        if (c.has(3)) {  // [positions, half] at position_ids [batch, steps]
+          const Value ids = c.at(3);
+          const auto s = b.type(ids).shape;
+          table = b.gather(table, {ids}, {s[0], s[1], half},
+                           {indexLoad(b, 1, ids, {var("d0"), var("d1")}), var("d2")},
+                           imm(b.dtype(table), 0));
+        }
+        return unsqueeze(b, table, {1});
+      };
+      const Value cosine = cache(c.at(1)), sine = cache(c.at(2));
+      const bool interleaved = c.integer("interleaved", 0);
+      const Value x1 = interleaved ? sliceLast(b, in, 0, half, 2) : sliceLast(b, in, 0, half);
+      const Value x2 = interleaved ? sliceLast(b, in, 1, half, 2) : sliceLast(b, in, half, half);
+      const Value real = b.map("a * c - b * d", {x1, x2, cosine, sine}),
+                  imaginary = b.map("a * d + b * c", {x1, x2, cosine, sine});
+      auto shape = b.type(in).shape;
+      shape.back() = turned;
+      Value y =
+          interleaved
+              ? b.reshape(b.concat({unsqueeze(b, real, {4}), unsqueeze(b, imaginary, {4})}, 4),
+                          shape)
+              : b.concat({real, imaginary}, 3);
+      if (turned < size) y = b.concat({y, sliceLast(b, in, turned, size - turned)}, 3);
+      return flat ? joinHeads(b, y) : y;
+    },
+    23};
 
 /// A state of keys by values, decayed, corrected and written to at each step.
-const OpDef linearAttention{"LinearAttention", [](Builder& b, const OpCall& c) -> Values {
-  const int64_t heads = c.integer("q_num_heads"), kvHeads = c.integer("kv_num_heads");
-  const std::string rule = c.text("update_rule", "gated_delta");
-  const bool gated = rule.starts_with("gated"), delta = rule.ends_with("delta");
-  if (!gated && !delta && rule != "linear") userError("attribute 'update_rule' is '{}'", rule);
-  if (kvHeads < 1 || heads % kvHeads) userError("{} heads share {} of keys", heads, kvHeads);
-  const DType t = b.dtype(c.at(0)), wide = DType::F32;
-  const auto steps = [&](Value v, int64_t n) { return b.transpose(byHead(b, b.convert(v, wide), n), {2, 0, 1, 3}); };  // [steps, batch, heads, size]
-  const Value q = steps(c.at(0), heads), k = steps(c.at(1), kvHeads), v = steps(c.at(2), kvHeads);
-  const Expr batch = b.type(q).shape[1], keys = b.type(k).shape[3], values = b.type(v).shape[3];
-  const double given = c.real("scale", 0), scale = given != 0 ? given : 1 / std::sqrt(static_cast<double>(needStatic(keys, "the key size")));
-  std::vector<Value> scanned = {b.reshape(q, {b.type(q).shape[0], batch, kvHeads, heads / kvHeads, keys}), k, v};
-  if (gated) {
-    const bool perHead = isConstant(b.type(c.at(4)).shape[2], kvHeads);
-    scanned.push_back(perHead ? unsqueeze(b, b.transpose(b.convert(c.at(4), wide), {1, 0, 2}), {3}) : steps(c.at(4), kvHeads));
-  }
-  if (delta) scanned.push_back(unsqueeze(b, b.transpose(b.convert(c.at(5), wide), {1, 0, 2}), {3}));
-  const DType stored = c.has(3) ? b.dtype(c.at(3)) : t;
-  const Value state = c.has(3) ? b.convert(c.at(3), wide) : b.splat(wide, 0, {batch, kvHeads, keys, values});
-  const auto out = scan(b, {state}, scanned, {}, {}, [&](Builder& b, const std::vector<Value>& in, const std::vector<Value>&) -> std::vector<Value> {
-    Value s = in[0], write = in[3];
-    if (gated) s = b.map("a * exp(b)", {s, unsqueeze(b, in[4], {3})});
-    if (delta) write = b.map("a * (b - c)", {in[gated ? 5 : 4], write, b.contract("bhdm,bhd->bhm", s, in[2])});
-    s = b.map("a + b * c", {s, unsqueeze(b, in[2], {3}), unsqueeze(b, write, {2})});
-    return {s, b.map(fmt::format("a * {}", number(scale)), {b.contract("bhgd,bhdm->bhgm", in[1], s)})};
-  });
-  const auto s = b.type(out[1]).shape;
-  const Value y = b.reshape(b.transpose(out[1], {1, 0, 2, 3, 4}), {batch, s[0], Expr(heads) * values});
-  return {b.convert(y, t), b.convert(out[0], stored)};
-}};
+const OpDef linearAttention{
+    "LinearAttention", [](Builder& b, const OpCall& c) -> Values {
+      const int64_t heads = c.integer("q_num_heads"), kvHeads = c.integer("kv_num_heads");
+      const std::string rule = c.text("update_rule", "gated_delta");
+      const bool gated = rule.starts_with("gated"), delta = rule.ends_with("delta");
+      if (!gated && !delta && rule != "linear") userError("attribute 'update_rule' is '{}'", rule);
+      if (kvHeads < 1 || heads % kvHeads) userError("{} heads share {} of keys", heads, kvHeads);
+      const DType t = b.dtype(c.at(0)), wide = DType::F32;
+      const auto steps = [&](Value v, int64_t n) {
+        return b.transpose(byHead(b, b.convert(v, wide), n), {2, 0, 1, 3});
+      };  // [steps, batch, heads, size]
+      const Value q = steps(c.at(0), heads), k = steps(c.at(1), kvHeads),
+                  v = steps(c.at(2), kvHeads);
+      const Expr batch = b.type(q).shape[1], keys = b.type(k).shape[3], values = b.type(v).shape[3];
+      const double given = c.real("scale", 0),
+                   scale =
+                       given != 0
+                           ? given
+                           : 1 / std::sqrt(static_cast<double>(needStatic(keys, "the key size")));
+      std::vector<Value> scanned = {
+          b.reshape(q, {b.type(q).shape[0], batch, kvHeads, heads / kvHeads, keys}), k, v};
+      if (gated) {
+        const bool perHead = isConstant(b.type(c.at(4)).shape[2], kvHeads);
+        scanned.push_back(perHead
+                              ? unsqueeze(b, b.transpose(b.convert(c.at(4), wide), {1, 0, 2}), {3})
+                              : steps(c.at(4), kvHeads));
+      }
+      if (delta)
+        scanned.push_back(unsqueeze(b, b.transpose(b.convert(c.at(5), wide), {1, 0, 2}), {3}));
+      const DType stored = c.has(3) ? b.dtype(c.at(3)) : t;
+      const Value state =
+          c.has(3) ? b.convert(c.at(3), wide) : b.splat(wide, 0, {batch, kvHeads, keys, values});
+      const auto out =
+          scan(b, {state}, scanned, {}, {},
+               [&](Builder& b, const std::vector<Value>& in,
+                   const std::vector<Value>&) -> std::vector<Value> {
+                 Value s = in[0], write = in[3];
+                 if (gated) s = b.map("a * exp(b)", {s, unsqueeze(b, in[4], {3})});
+                 if (delta)
+                   write = b.map("a * (b - c)",
+                                 {in[gated ? 5 : 4], write, b.contract("bhdm,bhd->bhm", s, in[2])});
+                 s = b.map("a + b * c", {s, unsqueeze(b, in[2], {3}), unsqueeze(b, write, {2})});
+                 return {s, b.map(fmt::format("a * {}", number(scale)),
+                                  {b.contract("bhgd,bhdm->bhgm", in[1], s)})};
+               });
+      const auto s = b.type(out[1]).shape;
+      const Value y =
+          b.reshape(b.transpose(out[1], {1, 0, 2, 3, 4}), {batch, s[0], Expr(heads) * values});
+      return {b.convert(y, t), b.convert(out[0], stored)};
+    }};
 
-const OpDef causalConv{"CausalConvWithState", [](Builder& b, const OpCall& c) -> Values {
-  const Value x = c.at(0), w = c.at(1);
-  const DType t = b.dtype(x);
-  const auto s = b.type(x).shape;
-  const int64_t k = needStatic(b.type(w).shape.at(2), "the kernel");
-  const Value past = c.has(3) ? c.at(3) : b.splat(t, 0, {s[0], s[1], k - 1}), in = b.concat({past, x}, 2);
-  Value y = convolution(b, in, w, {{k}, {1}, {1}, {0}, {0}, {s[2]}}, needStatic(s[1], "the number of channels"), accumulatorOf(t), imm(t, 0));
-  y = b.convert(y, t);
-  if (c.has(2)) y = b.map("a + b", {y, alongAxis(b, c.at(2), 1, 3)});
-  const std::string activation = c.text("activation", "none");
-  if (activation == "silu" || activation == "swish") y = b.map("a * sigmoid(a)", {y});
-  else if (activation != "none") userError("attribute 'activation' is '{}', expected none, silu or swish", activation);
-  const Value present = b.slice(in, {0, 0, simplified(b, b.type(in).shape[2] - (k - 1))}, {s[0], s[1], k - 1}, {1, 1, 1});
-  return {y, present};
-}};
+const OpDef causalConv{
+    "CausalConvWithState", [](Builder& b, const OpCall& c) -> Values {
+      const Value x = c.at(0), w = c.at(1);
+      const DType t = b.dtype(x);
+      const auto s = b.type(x).shape;
+      const int64_t k = needStatic(b.type(w).shape.at(2), "the kernel");
+      const Value past = c.has(3) ? c.at(3) : b.splat(t, 0, {s[0], s[1], k - 1}),
+                  in = b.concat({past, x}, 2);
+      Value y =
+          convolution(b, in, w, {{k}, {1}, {1}, {0}, {0}, {s[2]}},
+                      needStatic(s[1], "the number of channels"), accumulatorOf(t), imm(t, 0));
+      y = b.convert(y, t);
+      if (c.has(2)) y = b.map("a + b", {y, alongAxis(b, c.at(2), 1, 3)});
+      const std::string activation = c.text("activation", "none");
+      if (activation == "silu" || activation == "swish")
+        y = b.map("a * sigmoid(a)", {y});
+      else if (activation != "none")
+        userError("attribute 'activation' is '{}', expected none, silu or swish", activation);
+      const Value present = b.slice(in, {0, 0, simplified(b, b.type(in).shape[2] - (k - 1))},
+                                    {s[0], s[1], k - 1}, {1, 1, 1});
+      return {y, present};
+    }};
 
 /// Writes a block of steps into a cache, from a place a row of the batch.
-const OpDef tensorScatter{"TensorScatter", [](Builder& b, const OpCall& c) -> Values {
-  const Value cache = c.at(0), block = c.at(1);
-  const int axis = axisOf(c.integer("axis", -2), b.rank(cache));
-  const std::string mode = c.text("mode", "linear");
-  auto index = coordinates(b.rank(cache));
-  Expr& at = index[static_cast<size_t>(axis)];
-  if (c.has(2)) at = at + indexLoad(b, 1, c.at(2), {var("d0")});
-  if (mode == "circular") at = floorMod(at, b.type(cache).shape[static_cast<size_t>(axis)]);
-  return b.update(cache, c.has(2) ? std::vector<Value>{c.at(2)} : std::vector<Value>{}, block, index, "");
-}};
+const OpDef tensorScatter{
+    "TensorScatter", [](Builder& b, const OpCall& c) -> Values {
+      const Value cache = c.at(0), block = c.at(1);
+      const int axis = axisOf(c.integer("axis", -2), b.rank(cache));
+      const std::string mode = c.text("mode", "linear");
+      auto index = coordinates(b.rank(cache));
+      Expr& at = index[static_cast<size_t>(axis)];
+      if (c.has(2)) at = at + indexLoad(b, 1, c.at(2), {var("d0")});
+      if (mode == "circular") at = floorMod(at, b.type(cache).shape[static_cast<size_t>(axis)]);
+      return b.update(cache, c.has(2) ? std::vector<Value>{c.at(2)} : std::vector<Value>{}, block,
+                      index, "");
+    }};
 
 const OpDef swiGlu{"SwiGLU", [](Builder& b, const OpCall& c) -> Values {
-  const double alpha = c.real("alpha", 1);
-  return b.map(alpha == 1 ? std::string("a * sigmoid(a) * b") : fmt::format("a * sigmoid(a * {}) * b", number(alpha)), {c.at(0), c.at(1)});
-}};
+                     const double alpha = c.real("alpha", 1);
+                     return b.map(alpha == 1
+                                      ? std::string("a * sigmoid(a) * b")
+                                      : fmt::format("a * sigmoid(a * {}) * b", number(alpha)),
+                                  {c.at(0), c.at(1)});
+                   }};
 
 }  // namespace
 }  // namespace tektite

@@ -8,10 +8,12 @@
 namespace tektite {
 namespace {
 
-std::vector<int64_t> listOf(const OpCall& c, std::string_view attribute, size_t size, int64_t otherwise) {
+std::vector<int64_t> listOf(const OpCall& c, std::string_view attribute, size_t size,
+                            int64_t otherwise) {
   auto list = c.integers(attribute, std::vector<int64_t>(size, otherwise));
   if (list.empty()) list.assign(size, otherwise);
-  if (list.size() != size) userError("attribute '{}' has {} numbers, expected {}", attribute, list.size(), size);
+  if (list.size() != size)
+    userError("attribute '{}' has {} numbers, expected {}", attribute, list.size(), size);
   return list;
 }
 
@@ -29,17 +31,20 @@ std::string letters(char from, size_t n) {
 
 Windows windowsOf(const Builder& b, const OpCall& c, Value x, std::vector<int64_t> kernel) {
   const size_t n = kernel.size();
-  if (static_cast<size_t>(b.rank(x)) < n + 1) userError("rank {} is too low for a kernel over {} axes", b.rank(x), n);
+  if (static_cast<size_t>(b.rank(x)) < n + 1)
+    userError("rank {} is too low for a kernel over {} axes", b.rank(x), n);
   Windows w{kernel, listOf(c, "strides", n, 1), listOf(c, "dilations", n, 1), {}, {}, {}};
   const auto pads = listOf(c, "pads", 2 * n, 0);
   w.before.assign(pads.begin(), pads.begin() + static_cast<long>(n));
   w.after.assign(pads.begin() + static_cast<long>(n), pads.end());
   const std::string mode = c.text("auto_pad", "NOTSET");
   if (mode != "NOTSET" && mode != "VALID" && mode != "SAME_UPPER" && mode != "SAME_LOWER")
-    userError("attribute 'auto_pad' is '{}', expected NOTSET, VALID, SAME_UPPER or SAME_LOWER", mode);
+    userError("attribute 'auto_pad' is '{}', expected NOTSET, VALID, SAME_UPPER or SAME_LOWER",
+              mode);
   const bool up = c.integer("ceil_mode", 0) != 0;
   for (size_t i = 0; i < n; i++) {
-    if (w.strides[i] < 1 || w.dilations[i] < 1 || kernel[i] < 1) userError("a kernel, stride or dilation is less than 1");
+    if (w.strides[i] < 1 || w.dilations[i] < 1 || kernel[i] < 1)
+      userError("a kernel, stride or dilation is less than 1");
     const Expr extent = b.type(x).shape[static_cast<size_t>(b.rank(x)) - n + i];
     const int64_t reach = (kernel[i] - 1) * w.dilations[i] + 1, s = w.strides[i];
     if (mode == "VALID") w.before[i] = w.after[i] = 0;
@@ -53,27 +58,34 @@ Windows windowsOf(const Builder& b, const OpCall& c, Value x, std::vector<int64_
     }
     Expr room = simplified(b, extent + (w.before[i] + w.after[i] - reach));
     if (const auto r = asInteger(room); r && *r < 0 && !(up && *r + s > 0))
-      userError("a kernel that reaches over {} is larger than the padded extent {}", reach, *r + reach);
+      userError("a kernel that reaches over {} is larger than the padded extent {}", reach,
+                *r + reach);
     Expr out = floorDiv(up ? room + (s - 1) : room, s) + 1;
-    if (const auto o = asInteger(simplified(b, out)), size = asInteger(extent); up && o && size && (*o - 1) * s >= *size + w.before[i])
+    if (const auto o = asInteger(simplified(b, out)), size = asInteger(extent);
+        up && o && size && (*o - 1) * s >= *size + w.before[i])
       out = *o - 1;  // no window starts in the padding behind
     w.out.push_back(simplified(b, out));
   }
   return w;
 }
 
-Value convolution(Builder& b, Value x, Value w, const Windows& g, int64_t groups, std::optional<DType> accumulator, Expr fill) {
+Value convolution(Builder& b, Value x, Value w, const Windows& g, int64_t groups,
+                  std::optional<DType> accumulator, Expr fill) {
   const size_t n = g.kernel.size();
   const auto& ws = b.type(w).shape;
   const auto shape = b.type(x).shape;
-  const int64_t perGroup = needStatic(ws[1], "the weight's input channels"), outs = needStatic(ws[0], "the weight's output channels");
+  const int64_t perGroup = needStatic(ws[1], "the weight's input channels"),
+                outs = needStatic(ws[0], "the weight's output channels");
   const int64_t channels = needStatic(shape[1], "the number of channels");
-  if (groups < 1 || channels != perGroup * groups) userError("weight has {} input channels in {} groups, expected {}", perGroup, groups, channels);
-  if (outs % groups != 0) userError("weight has {} output channels, expected a multiple of {} groups", outs, groups);
+  if (groups < 1 || channels != perGroup * groups)
+    userError("weight has {} input channels in {} groups, expected {}", perGroup, groups, channels);
+  if (outs % groups != 0)
+    userError("weight has {} output channels, expected a multiple of {} groups", outs, groups);
 
   // A pointwise kernel needs no windows, and axes of extent 1 no labels.
   const bool pointwise = allAre(g.kernel, 1) && allAre(g.before, 0) && allAre(g.after, 0);
-  const bool manyGroups = groups > 1, manyIn = perGroup > 1 || !manyGroups, manyOut = outs > groups || !manyGroups;
+  const bool manyGroups = groups > 1, manyIn = perGroup > 1 || !manyGroups,
+             manyOut = outs > groups || !manyGroups;
   Value in = x;
   if (manyGroups && manyIn) {
     std::vector<Expr> split = {shape[0], groups, perGroup};
@@ -98,8 +110,10 @@ Value convolution(Builder& b, Value x, Value w, const Windows& g, int64_t groups
   if (manyIn) weight.push_back(perGroup);
   if (!pointwise) weight.insert(weight.end(), ws.begin() + 2, ws.end());
   const std::string space = letters('p', n), window = pointwise ? "" : letters('i', n);
-  const std::string group = manyGroups ? "g" : "", inner = manyIn ? "c" : "", outer = manyOut ? "o" : "";
-  const Value y = b.contract(fmt::format("n{}{}{}{},{}{}{}{}->n{}{}{}", group, inner, space, window, group, outer, inner, window, group, outer, space),
+  const std::string group = manyGroups ? "g" : "", inner = manyIn ? "c" : "",
+                    outer = manyOut ? "o" : "";
+  const Value y = b.contract(fmt::format("n{}{}{}{},{}{}{}{}->n{}{}{}", group, inner, space, window,
+                                         group, outer, inner, window, group, outer, space),
                              in, b.reshape(w, weight), accumulator);
   std::vector<Expr> result = {shape[0], outs};
   result.insert(result.end(), g.out.begin(), g.out.end());
@@ -110,77 +124,95 @@ namespace {
 
 std::vector<int64_t> kernelOf(const Builder& b, const OpCall& c, Value w) {
   std::vector<int64_t> kernel;
-  for (int i = 2; i < b.rank(w); i++) kernel.push_back(needStatic(b.type(w).shape[static_cast<size_t>(i)], "the weight's kernel"));
+  for (int i = 2; i < b.rank(w); i++)
+    kernel.push_back(needStatic(b.type(w).shape[static_cast<size_t>(i)], "the weight's kernel"));
   if (c.given("kernel_shape") && c.integers("kernel_shape") != kernel)
-    userError("attribute 'kernel_shape' is [{}], the weight's kernel [{}]", fmt::join(c.integers("kernel_shape"), ", "), fmt::join(kernel, ", "));
+    userError("attribute 'kernel_shape' is [{}], the weight's kernel [{}]",
+              fmt::join(c.integers("kernel_shape"), ", "), fmt::join(kernel, ", "));
   return kernel;
 }
 
 void checkRanks(const Builder& b, Value x, Value w) {
-  if (b.rank(x) < 3 || b.rank(w) != b.rank(x)) userError("input and weight have ranks {} and {}, expected the same, at least 3", b.rank(x), b.rank(w));
+  if (b.rank(x) < 3 || b.rank(w) != b.rank(x))
+    userError("input and weight have ranks {} and {}, expected the same, at least 3", b.rank(x),
+              b.rank(w));
 }
 
-const OpDef conv{"Conv", [](Builder& b, const OpCall& c) -> Values {
-  const Value x = c.at(0), w = c.at(1);
-  checkRanks(b, x, w);
-  const DType t = b.dtype(x);
-  const Windows g = windowsOf(b, c, x, kernelOf(b, c, w));
-  const Value y = b.convert(convolution(b, x, w, g, c.integer("group", 1), accumulatorOf(t), imm(t, 0)), t);
-  return c.has(2) ? b.map("a + b", {y, alongAxis(b, c.at(2), 1, b.rank(y))}) : y;
-}};
+const OpDef conv{
+    "Conv", [](Builder& b, const OpCall& c) -> Values {
+      const Value x = c.at(0), w = c.at(1);
+      checkRanks(b, x, w);
+      const DType t = b.dtype(x);
+      const Windows g = windowsOf(b, c, x, kernelOf(b, c, w));
+      const Value y =
+          b.convert(convolution(b, x, w, g, c.integer("group", 1), accumulatorOf(t), imm(t, 0)), t);
+      return c.has(2) ? b.map("a + b", {y, alongAxis(b, c.at(2), 1, b.rank(y))}) : y;
+    }};
 
 /// The gradient of a convolution: one over the input with zeros between its elements, with the kernel flipped.
-const OpDef convTranspose{"ConvTranspose", [](Builder& b, const OpCall& c) -> Values {
-  const Value x = c.at(0), w = c.at(1);
-  checkRanks(b, x, w);
-  const DType t = b.dtype(x);
-  const auto kernel = kernelOf(b, c, w);
-  const size_t n = kernel.size();
-  const int64_t groups = c.integer("group", 1);
-  const auto strides = listOf(c, "strides", n, 1), dilations = listOf(c, "dilations", n, 1), extra = listOf(c, "output_padding", n, 0);
-  auto pads = listOf(c, "pads", 2 * n, 0);
-  const std::string mode = c.text("auto_pad", "NOTSET");
-  const auto& ws = b.type(w).shape;
-  const int64_t channels = needStatic(ws[0], "the weight's input channels"), perGroup = needStatic(ws[1], "the weight's output channels");
-  if (groups < 1 || channels % groups != 0) userError("weight has {} input channels, expected a multiple of {} groups", channels, groups);
+const OpDef convTranspose{
+    "ConvTranspose", [](Builder& b, const OpCall& c) -> Values {
+      const Value x = c.at(0), w = c.at(1);
+      checkRanks(b, x, w);
+      const DType t = b.dtype(x);
+      const auto kernel = kernelOf(b, c, w);
+      const size_t n = kernel.size();
+      const int64_t groups = c.integer("group", 1);
+      const auto strides = listOf(c, "strides", n, 1), dilations = listOf(c, "dilations", n, 1),
+                 extra = listOf(c, "output_padding", n, 0);
+      auto pads = listOf(c, "pads", 2 * n, 0);
+      const std::string mode = c.text("auto_pad", "NOTSET");
+      const auto& ws = b.type(w).shape;
+      const int64_t channels = needStatic(ws[0], "the weight's input channels"),
+                    perGroup = needStatic(ws[1], "the weight's output channels");
+      if (groups < 1 || channels % groups != 0)
+        userError("weight has {} input channels, expected a multiple of {} groups", channels,
+                  groups);
 
-  Windows g{kernel, std::vector<int64_t>(n, 1), dilations, {}, {}, {}};
-  std::vector<Expr> shape = b.type(x).shape, index = coordinates(b.rank(x));
-  Expr guard = boolean(true);
-  for (size_t i = 0; i < n; i++) {
-    const Expr extent = shape[i + 2];
-    const int64_t reach = (kernel[i] - 1) * dilations[i] + 1, s = strides[i];
-    if (c.given("output_shape") || mode.starts_with("SAME")) {
-      const int64_t in = needStatic(extent, "an extent");
-      const int64_t want = c.given("output_shape") ? c.integers("output_shape").at(c.integers("output_shape").size() - n + i) : in * s;
-      const int64_t total = std::max<int64_t>(0, s * (in - 1) + extra[i] + reach - want);
-      pads[i] = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
-      pads[n + i] = total - pads[i];
-      g.out.push_back(want);
-    } else {
-      g.out.push_back(simplified(b, (extent - 1) * s + (extra[i] + reach - pads[i] - pads[n + i])));
-    }
-    g.before.push_back(reach - 1 - pads[i]);
-    g.after.push_back(reach - 1 - pads[n + i] + extra[i]);
-    if (s == 1) continue;
-    const Expr at = var(coordinate(static_cast<int>(i) + 2));
-    shape[i + 2] = simplified(b, (extent - 1) * s + 1);
-    index[i + 2] = floorDiv(at, s);
-    guard = logicalAnd(guard, eq(floorMod(at, s), 0));
-  }
-  const bool spread = !allAre(strides, 1);
-  const Value in = spread ? b.view(x, shape, index, imm(t, 0), guard) : x;
+      Windows g{kernel, std::vector<int64_t>(n, 1), dilations, {}, {}, {}};
+      std::vector<Expr> shape = b.type(x).shape, index = coordinates(b.rank(x));
+      Expr guard = boolean(true);
+      for (size_t i = 0; i < n; i++) {
+        const Expr extent = shape[i + 2];
+        const int64_t reach = (kernel[i] - 1) * dilations[i] + 1, s = strides[i];
+        if (c.given("output_shape") || mode.starts_with("SAME")) {
+          const int64_t in = needStatic(extent, "an extent");
+          const int64_t want =
+              c.given("output_shape")
+                  ? c.integers("output_shape").at(c.integers("output_shape").size() - n + i)
+                  : in * s;
+          const int64_t total = std::max<int64_t>(0, s * (in - 1) + extra[i] + reach - want);
+          pads[i] = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
+          pads[n + i] = total - pads[i];
+          g.out.push_back(want);
+        } else {
+          g.out.push_back(
+              simplified(b, (extent - 1) * s + (extra[i] + reach - pads[i] - pads[n + i])));
+        }
+        g.before.push_back(reach - 1 - pads[i]);
+        g.after.push_back(reach - 1 - pads[n + i] + extra[i]);
+        if (s == 1) continue;
+        const Expr at = var(coordinate(static_cast<int>(i) + 2));
+        shape[i + 2] = simplified(b, (extent - 1) * s + 1);
+        index[i + 2] = floorDiv(at, s);
+        guard = logicalAnd(guard, eq(floorMod(at, s), 0));
+      }
+      const bool spread = !allAre(strides, 1);
+      const Value in = spread ? b.view(x, shape, index, imm(t, 0), guard) : x;
 
-  // [channels, perGroup, k...] -> [groups * perGroup, channels / groups, k...], the kernel flipped
-  std::vector<Expr> wide = {groups * perGroup, channels / groups}, flipped = {floorDiv(var("d0"), perGroup) * (channels / groups) + var("d1"), floorMod(var("d0"), perGroup)};
-  for (size_t i = 0; i < n; i++) {
-    wide.push_back(kernel[i]);
-    flipped.push_back(Expr(kernel[i] - 1) - var(coordinate(static_cast<int>(i) + 2)));
-  }
-  const Value weight = b.view(w, wide, flipped);
-  const Value y = b.convert(convolution(b, in, weight, g, groups, accumulatorOf(t), imm(t, 0)), t);
-  return c.has(2) ? b.map("a + b", {y, alongAxis(b, c.at(2), 1, b.rank(y))}) : y;
-}};
+      // [channels, perGroup, k...] -> [groups * perGroup, channels / groups, k...], the kernel flipped
+      std::vector<Expr> wide = {groups * perGroup, channels / groups},
+                        flipped = {floorDiv(var("d0"), perGroup) * (channels / groups) + var("d1"),
+                                   floorMod(var("d0"), perGroup)};
+      for (size_t i = 0; i < n; i++) {
+        wide.push_back(kernel[i]);
+        flipped.push_back(Expr(kernel[i] - 1) - var(coordinate(static_cast<int>(i) + 2)));
+      }
+      const Value weight = b.view(w, wide, flipped);
+      const Value y =
+          b.convert(convolution(b, in, weight, g, groups, accumulatorOf(t), imm(t, 0)), t);
+      return c.has(2) ? b.map("a + b", {y, alongAxis(b, c.at(2), 1, b.rank(y))}) : y;
+    }};
 
 }  // namespace
 }  // namespace tektite

@@ -18,59 +18,76 @@ Shape joined(std::initializer_list<Shape> parts) {
   return out;
 }
 
-Shape sub(const Shape& s, size_t from, size_t to) { return {s.begin() + static_cast<long>(from), s.begin() + static_cast<long>(to)}; }
+Shape sub(const Shape& s, size_t from, size_t to) {
+  return {s.begin() + static_cast<long>(from), s.begin() + static_cast<long>(to)};
+}
 
 /// One place, known: a slice. Several places of a known shape: chosen now. Else data is read by data.
-const OpDef gatherOp{"Gather", [](Builder& b, const OpCall& c) -> Values {
-  const Value data = c.at(0), indices = c.at(1);
-  const Shape shape = b.type(data).shape;
-  const auto axis = static_cast<size_t>(axisOf(c.integer("axis", 0), b.rank(data)));
-  const auto picked = b.rank(indices) <= 1 ? integersOf(b, indices) : std::nullopt;
-  const auto known = b.known(data);
-  if (picked && known && b.rank(data) == 1) {
-    Shape values;
-    for (const int64_t i : *picked) values.push_back(known->at(static_cast<size_t>(axisOf(i, static_cast<int>(known->size())))));
-    return b.fromKnown(values, b.rank(indices) == 0, b.dtype(data));
-  }
-  if (picked && picked->size() == 1) {
-    Shape starts(shape.size(), 0), sizes = shape;
-    const int64_t i = picked->front();
-    if (const auto n = asInteger(shape[axis]); n && (i < -*n || i >= *n)) userError("index {} is out of range for extent {}", i, *n);
-    starts[axis] = i < 0 ? simplified(b, shape[axis] + i) : Expr(i);
-    sizes[axis] = 1;
-    const Value one = b.slice(data, starts, sizes, std::vector<int64_t>(shape.size(), 1));
-    return b.rank(indices) == 1 ? one : squeeze(b, one, {static_cast<int>(axis)});
-  }
-  const auto n = static_cast<size_t>(b.rank(indices));
-  const Shape d = coordinates(static_cast<int>(shape.size() + n) - 1);
-  const Expr at = indexLoad(b, 1, indices, sub(d, axis, axis + n));
-  return b.gather(data, {indices}, joined({sub(shape, 0, axis), b.type(indices).shape, sub(shape, axis + 1, shape.size())}),
-                  joined({sub(d, 0, axis), {fromEnd(at, shape[axis])}, sub(d, axis + n, d.size())}), imm(b.dtype(data), 0));
-}};
+const OpDef gatherOp{
+    "Gather", [](Builder& b, const OpCall& c) -> Values {
+      const Value data = c.at(0), indices = c.at(1);
+      const Shape shape = b.type(data).shape;
+      const auto axis = static_cast<size_t>(axisOf(c.integer("axis", 0), b.rank(data)));
+      const auto picked = b.rank(indices) <= 1 ? integersOf(b, indices) : std::nullopt;
+      const auto known = b.known(data);
+      if (picked && known && b.rank(data) == 1) {
+        Shape values;
+        for (const int64_t i : *picked)
+          values.push_back(
+              known->at(static_cast<size_t>(axisOf(i, static_cast<int>(known->size())))));
+        return b.fromKnown(values, b.rank(indices) == 0, b.dtype(data));
+      }
+      if (picked && picked->size() == 1) {
+        Shape starts(shape.size(), 0), sizes = shape;
+        const int64_t i = picked->front();
+        if (const auto n = asInteger(shape[axis]); n && (i < -*n || i >= *n))
+          userError("index {} is out of range for extent {}", i, *n);
+        starts[axis] = i < 0 ? simplified(b, shape[axis] + i) : Expr(i);
+        sizes[axis] = 1;
+        const Value one = b.slice(data, starts, sizes, std::vector<int64_t>(shape.size(), 1));
+        return b.rank(indices) == 1 ? one : squeeze(b, one, {static_cast<int>(axis)});
+      }
+      const auto n = static_cast<size_t>(b.rank(indices));
+      const Shape d = coordinates(static_cast<int>(shape.size() + n) - 1);
+      const Expr at = indexLoad(b, 1, indices, sub(d, axis, axis + n));
+      return b.gather(
+          data, {indices},
+          joined({sub(shape, 0, axis), b.type(indices).shape, sub(shape, axis + 1, shape.size())}),
+          joined({sub(d, 0, axis), {fromEnd(at, shape[axis])}, sub(d, axis + n, d.size())}),
+          imm(b.dtype(data), 0));
+    }};
 
-const OpDef gatherElements{"GatherElements", [](Builder& b, const OpCall& c) -> Values {
-  const Value data = c.at(0), indices = c.at(1);
-  const auto axis = static_cast<size_t>(axisOf(c.integer("axis", 0), b.rank(data)));
-  Shape index = coordinates(b.rank(data));
-  index[axis] = fromEnd(indexLoad(b, 1, indices, index), b.type(data).shape[axis]);
-  return b.gather(data, {indices}, b.type(indices).shape, index, imm(b.dtype(data), 0));
-}};
+const OpDef gatherElements{
+    "GatherElements", [](Builder& b, const OpCall& c) -> Values {
+      const Value data = c.at(0), indices = c.at(1);
+      const auto axis = static_cast<size_t>(axisOf(c.integer("axis", 0), b.rank(data)));
+      Shape index = coordinates(b.rank(data));
+      index[axis] = fromEnd(indexLoad(b, 1, indices, index), b.type(data).shape[axis]);
+      return b.gather(data, {indices}, b.type(indices).shape, index, imm(b.dtype(data), 0));
+    }};
 
 /// The last axis of the indices holds a place in the axes after the batch.
-const OpDef gatherNd{"GatherND", [](Builder& b, const OpCall& c) -> Values {
-  const Value data = c.at(0), indices = c.at(1);
-  const Shape& shape = b.type(data).shape;
-  const Shape& places = b.type(indices).shape;
-  const auto batch = static_cast<size_t>(c.integer("batch_dims", 0)), outer = places.size() - 1;
-  const auto depth = static_cast<size_t>(needStatic(places.back(), "the last extent of the indices"));
-  if (batch + depth > shape.size()) userError("indices have {} numbers a place, at most {} fit", depth, shape.size() - batch);
-  const Shape d = coordinates(static_cast<int>(outer + shape.size() - batch - depth));
-  Shape index = sub(d, 0, batch);
-  for (size_t k = 0; k < depth; k++)
-    index.push_back(fromEnd(indexLoad(b, 1, indices, joined({sub(d, 0, outer), {static_cast<int64_t>(k)}})), shape[batch + k]));
-  index = joined({index, sub(d, outer, d.size())});
-  return b.gather(data, {indices}, joined({sub(places, 0, outer), sub(shape, batch + depth, shape.size())}), index, imm(b.dtype(data), 0));
-}};
+const OpDef gatherNd{
+    "GatherND", [](Builder& b, const OpCall& c) -> Values {
+      const Value data = c.at(0), indices = c.at(1);
+      const Shape& shape = b.type(data).shape;
+      const Shape& places = b.type(indices).shape;
+      const auto batch = static_cast<size_t>(c.integer("batch_dims", 0)), outer = places.size() - 1;
+      const auto depth =
+          static_cast<size_t>(needStatic(places.back(), "the last extent of the indices"));
+      if (batch + depth > shape.size())
+        userError("indices have {} numbers a place, at most {} fit", depth, shape.size() - batch);
+      const Shape d = coordinates(static_cast<int>(outer + shape.size() - batch - depth));
+      Shape index = sub(d, 0, batch);
+      for (size_t k = 0; k < depth; k++)
+        index.push_back(
+            fromEnd(indexLoad(b, 1, indices, joined({sub(d, 0, outer), {static_cast<int64_t>(k)}})),
+                    shape[batch + k]));
+      index = joined({index, sub(d, outer, d.size())});
+      return b.gather(data, {indices},
+                      joined({sub(places, 0, outer), sub(shape, batch + depth, shape.size())}),
+                      index, imm(b.dtype(data), 0));
+    }};
 
 std::string combineOf(const OpCall& c) {
   const std::string r = c.text("reduction", "none");
@@ -91,31 +108,39 @@ Values scatterElements(Builder& b, const OpCall& c) {
 const OpDef scatterElementsOp{"ScatterElements", scatterElements};
 const OpDef scatter{"Scatter", scatterElements};
 
-const OpDef scatterNd{"ScatterND", [](Builder& b, const OpCall& c) -> Values {
-  const Value data = c.at(0), indices = c.at(1), values = c.at(2);
-  const Shape& shape = b.type(data).shape;
-  const size_t outer = b.type(indices).shape.size() - 1;
-  const auto depth = static_cast<size_t>(needStatic(b.type(indices).shape.back(), "the last extent of the indices"));
-  const Shape d = coordinates(b.rank(values));
-  Shape index;
-  for (size_t k = 0; k < depth; k++)
-    index.push_back(fromEnd(indexLoad(b, 1, indices, joined({sub(d, 0, outer), {static_cast<int64_t>(k)}})), shape.at(k)));
-  return b.update(data, {indices}, values, joined({index, sub(d, outer, d.size())}), combineOf(c));
-}};
+const OpDef scatterNd{
+    "ScatterND", [](Builder& b, const OpCall& c) -> Values {
+      const Value data = c.at(0), indices = c.at(1), values = c.at(2);
+      const Shape& shape = b.type(data).shape;
+      const size_t outer = b.type(indices).shape.size() - 1;
+      const auto depth = static_cast<size_t>(
+          needStatic(b.type(indices).shape.back(), "the last extent of the indices"));
+      const Shape d = coordinates(b.rank(values));
+      Shape index;
+      for (size_t k = 0; k < depth; k++)
+        index.push_back(
+            fromEnd(indexLoad(b, 1, indices, joined({sub(d, 0, outer), {static_cast<int64_t>(k)}})),
+                    shape.at(k)));
+      return b.update(data, {indices}, values, joined({index, sub(d, outer, d.size())}),
+                      combineOf(c));
+    }};
 
 /// values = [off, on]; an index out of range lights nothing.
-const OpDef oneHot{"OneHot", [](Builder& b, const OpCall& c) -> Values {
-  Value indices = c.at(0);
-  const int rank = b.rank(indices) + 1, axis = axisOf(c.integer("axis", -1), rank);
-  const Expr depth = c.has(1) && scalarOf(b, c.at(1)) ? Expr(static_cast<int64_t>(*scalarOf(b, c.at(1)))) : needKnown(b, c.at(1), "the depth").at(0);
-  indices = unsqueeze(b, b.convert(indices, DType::I64), {axis});
-  Shape shape = b.type(indices).shape;
-  shape[static_cast<size_t>(axis)] = depth;
-  const Expr i = var("$0"), lit = eq(fromEnd(i, depth), var(coordinate(axis)));
-  const auto one = [&](int64_t at) { return b.reshape(b.slice(c.at(2), {at}, {1}, {1}), {}); };
-  const Value hot = b.map(lit, {indices}, shape);
-  return b.map("select(a, c, b)", {hot, one(0), one(1)});
-}};
+const OpDef oneHot{
+    "OneHot", [](Builder& b, const OpCall& c) -> Values {
+      Value indices = c.at(0);
+      const int rank = b.rank(indices) + 1, axis = axisOf(c.integer("axis", -1), rank);
+      const Expr depth = c.has(1) && scalarOf(b, c.at(1))
+                             ? Expr(static_cast<int64_t>(*scalarOf(b, c.at(1))))
+                             : needKnown(b, c.at(1), "the depth").at(0);
+      indices = unsqueeze(b, b.convert(indices, DType::I64), {axis});
+      Shape shape = b.type(indices).shape;
+      shape[static_cast<size_t>(axis)] = depth;
+      const Expr i = var("$0"), lit = eq(fromEnd(i, depth), var(coordinate(axis)));
+      const auto one = [&](int64_t at) { return b.reshape(b.slice(c.at(2), {at}, {1}, {1}), {}); };
+      const Value hot = b.map(lit, {indices}, shape);
+      return b.map("select(a, c, b)", {hot, one(0), one(1)});
+    }};
 
 }  // namespace
 }  // namespace tektite

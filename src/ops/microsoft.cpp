@@ -31,41 +31,61 @@ Value activated(Builder& b, const OpCall& c, Value y) {
   return buildOp(b, call).at(0);
 }
 
-const OpDef fusedConv{"FusedConv", [](Builder& b, const OpCall& c) -> Values {
-  std::vector<Value> in = {c.at(0), c.at(1)};
-  if (c.has(2)) in.push_back(c.at(2));
-  Value y = built(b, c, "Conv", in);
-  if (c.has(3)) y = b.map("a + b", {y, c.at(3)});
-  return activated(b, c, y);
-}, 1, kDomain};
+const OpDef fusedConv{"FusedConv",
+                      [](Builder& b, const OpCall& c) -> Values {
+                        std::vector<Value> in = {c.at(0), c.at(1)};
+                        if (c.has(2)) in.push_back(c.at(2));
+                        Value y = built(b, c, "Conv", in);
+                        if (c.has(3)) y = b.map("a + b", {y, c.at(3)});
+                        return activated(b, c, y);
+                      },
+                      1, kDomain};
 
-const OpDef fusedGemm{"FusedGemm", [](Builder& b, const OpCall& c) -> Values { return activated(b, c, built(b, c, "Gemm", c.in)); }, 1, kDomain};
+const OpDef fusedGemm{"FusedGemm",
+                      [](Builder& b, const OpCall& c) -> Values {
+                        return activated(b, c, built(b, c, "Gemm", c.in));
+                      },
+                      1, kDomain};
 
 const OpDef gelu{"Gelu", "0.5 * a * (1 + erf(a * 0.7071067811865476))", 1, kDomain};
-const OpDef biasGelu{"BiasGelu", "0.5 * (a + b) * (1 + erf((a + b) * 0.7071067811865476))", 1, kDomain};
-const OpDef fastGelu{"FastGelu", [](Builder& b, const OpCall& c) -> Values {
-  const Value x = c.has(1) ? b.map("a + b", {c.at(0), c.at(1)}) : c.at(0);
-  return b.map("0.5 * a * (1 + tanh(0.7978845608028654 * (a + 0.044715 * a * a * a)))", {x});
-}, 1, kDomain};
-const OpDef quickGelu{"QuickGelu", [](Builder& b, const OpCall& c) -> Values {
-  return b.map(fmt::format("a * sigmoid(a * {})", number(c.real("alpha", 1.702))), {c.at(0)});
-}, 1, kDomain};
+const OpDef biasGelu{"BiasGelu", "0.5 * (a + b) * (1 + erf((a + b) * 0.7071067811865476))", 1,
+                     kDomain};
+const OpDef fastGelu{
+    "FastGelu",
+    [](Builder& b, const OpCall& c) -> Values {
+      const Value x = c.has(1) ? b.map("a + b", {c.at(0), c.at(1)}) : c.at(0);
+      return b.map("0.5 * a * (1 + tanh(0.7978845608028654 * (a + 0.044715 * a * a * a)))", {x});
+    },
+    1, kDomain};
+const OpDef quickGelu{
+    "QuickGelu",
+    [](Builder& b, const OpCall& c) -> Values {
+      return b.map(fmt::format("a * sigmoid(a * {})", number(c.real("alpha", 1.702))), {c.at(0)});
+    },
+    1, kDomain};
 
 /// The recurrent weights come as integers, transposed: they are used as the numbers they stand for.
-const OpDef dynamicLstm{"DynamicQuantizeLSTM", [](Builder& b, const OpCall& c) -> Values {
-  // inputs: X, W, R, B, lengths, h, c, P, W scale, W zero, R scale, R zero; W, R [directions, input, 4 hidden]
-  const auto weight = [&](size_t at, size_t scale, size_t zero) {
-    const auto spread = [&](Value v) { return b.rank(v) == 1 ? unsqueeze(b, v, {1, 2}) : unsqueeze(b, v, {1}); };
-    const Value whole = b.map("a - b", {b.convert(c.at(at), DType::I32), spread(b.convert(c.at(zero), DType::I32))});
-    return b.transpose(b.map("a * b", {b.convert(whole, DType::F32), spread(c.at(scale))}), {0, 2, 1});
-  };
-  OpCall call = c;
-  call.op = "LSTM";
-  call.opset = 17;
-  call.in = {c.at(0), weight(1, 8, 9), weight(2, 10, 11)};
-  for (size_t i = 3; i < 8; i++) call.in.push_back(c.optional(i));
-  return buildOp(b, call);
-}, 1, kDomain};
+const OpDef dynamicLstm{
+    "DynamicQuantizeLSTM",
+    [](Builder& b, const OpCall& c) -> Values {
+      // inputs: X, W, R, B, lengths, h, c, P, W scale, W zero, R scale, R zero; W, R [directions, input, 4 hidden]
+      const auto weight = [&](size_t at, size_t scale, size_t zero) {
+        const auto spread = [&](Value v) {
+          return b.rank(v) == 1 ? unsqueeze(b, v, {1, 2}) : unsqueeze(b, v, {1});
+        };
+        const Value whole = b.map(
+            "a - b", {b.convert(c.at(at), DType::I32), spread(b.convert(c.at(zero), DType::I32))});
+        return b.transpose(b.map("a * b", {b.convert(whole, DType::F32), spread(c.at(scale))}),
+                           {0, 2, 1});
+      };
+      OpCall call = c;
+      call.op = "LSTM";
+      call.opset = 17;
+      call.in = {c.at(0), weight(1, 8, 9), weight(2, 10, 11)};
+      for (size_t i = 3; i < 8; i++) call.in.push_back(c.optional(i));
+      return buildOp(b, call);
+    },
+    1, kDomain};
 
 }  // namespace
 }  // namespace tektite

@@ -6,7 +6,8 @@
 
 namespace tektite {
 
-Nested nest(Builder& outer, const std::vector<TensorType>& inputs, const std::vector<Value>& captured, const BuildInner& build) {
+Nested nest(Builder& outer, const std::vector<TensorType>& inputs,
+            const std::vector<Value>& captured, const BuildInner& build) {
   Builder inner;
   inner.graph.dims = outer.graph.dims;
   inner.origin = outer.origin;
@@ -33,7 +34,8 @@ Nested nest(Builder& outer, const std::vector<TensorType>& inputs, const std::ve
   return out;
 }
 
-std::vector<Value> scan(Builder& b, const std::vector<Value>& states, const std::vector<Value>& scanned, const std::vector<Value>& captured,
+std::vector<Value> scan(Builder& b, const std::vector<Value>& states,
+                        const std::vector<Value>& scanned, const std::vector<Value>& captured,
                         std::vector<bool> reverse, const BuildInner& body) {
   if (scanned.empty()) userError("a recurrence over nothing");
   std::vector<TensorType> inputs;
@@ -41,12 +43,18 @@ std::vector<Value> scan(Builder& b, const std::vector<Value>& states, const std:
   const Expr steps = b.type(scanned[0]).shape.at(0);
   for (const Value s : scanned) {
     TensorType t = b.type(s);
-    if (t.rank() == 0 || !(t.shape[0] == steps)) userError("{} steps, another input has {}", t.rank() ? toText(t.shape[0]) : "no", toText(steps));
+    if (t.rank() == 0 || !(t.shape[0] == steps))
+      userError("{} steps, another input has {}", t.rank() ? toText(t.shape[0]) : "no",
+                toText(steps));
     t.shape.erase(t.shape.begin());
     inputs.push_back(t);
   }
   const Nested n = nest(b, inputs, captured, body);
-  Node node{Scan{n.graph, static_cast<int>(states.size()), static_cast<int>(scanned.size()), {}}, states, {}, "", b.origin};
+  Node node{Scan{n.graph, static_cast<int>(states.size()), static_cast<int>(scanned.size()), {}},
+            states,
+            {},
+            "",
+            b.origin};
   node.operands.insert(node.operands.end(), scanned.begin(), scanned.end());
   node.operands.insert(node.operands.end(), n.captured.begin(), n.captured.end());
   for (size_t i = 0; i < n.graph->outputs.size(); i++) {

@@ -22,8 +22,9 @@ T get(const Attribute& a, std::string_view name, std::string_view expected) {
 }  // namespace
 
 std::string_view kindOf(const Attribute& a) {
-  static constexpr std::string_view kinds[] = {"an integer", "a number", "a string", "a list of integers",
-                                               "a list of numbers", "a list of strings", "a tensor", "a graph"};
+  static constexpr std::string_view kinds[] = {
+      "an integer",        "a number",          "a string", "a list of integers",
+      "a list of numbers", "a list of strings", "a tensor", "a graph"};
   return kinds[a.index()];
 }
 
@@ -54,17 +55,20 @@ std::string OpCall::text(std::string_view name, std::optional<std::string> other
   return a ? get<std::string>(*a, name, "a string") : *otherwise;
 }
 
-std::vector<int64_t> OpCall::integers(std::string_view name, std::optional<std::vector<int64_t>> otherwise) const {
+std::vector<int64_t> OpCall::integers(std::string_view name,
+                                      std::optional<std::vector<int64_t>> otherwise) const {
   const Attribute* a = find(name, !otherwise);
   return a ? get<std::vector<int64_t>>(*a, name, "a list of integers") : *otherwise;
 }
 
-std::vector<double> OpCall::reals(std::string_view name, std::optional<std::vector<double>> otherwise) const {
+std::vector<double> OpCall::reals(std::string_view name,
+                                  std::optional<std::vector<double>> otherwise) const {
   const Attribute* a = find(name, !otherwise);
   return a ? get<std::vector<double>>(*a, name, "a list of numbers") : *otherwise;
 }
 
-std::vector<std::string> OpCall::texts(std::string_view name, std::optional<std::vector<std::string>> otherwise) const {
+std::vector<std::string> OpCall::texts(std::string_view name,
+                                       std::optional<std::vector<std::string>> otherwise) const {
   const Attribute* a = find(name, !otherwise);
   return a ? get<std::vector<std::string>>(*a, name, "a list of strings") : *otherwise;
 }
@@ -87,7 +91,9 @@ OpDef::OpDef(std::string_view name, OpFunction build, int since, std::string_vie
 }
 
 OpDef::OpDef(std::string_view name, const char* text, int since, std::string_view domain)
-    : OpDef(name, [text](Builder& b, const OpCall& c) -> Values { return b.map(text, c.in); }, since, domain) {
+    : OpDef(
+          name, [text](Builder& b, const OpCall& c) -> Values { return b.map(text, c.in); }, since,
+          domain) {
   scalar = text;
 }
 
@@ -95,7 +101,9 @@ const OpDef* findOp(std::string_view domain, std::string_view name, int opset) {
   if (domain == "ai.onnx") domain = "";
   const OpDef* found = nullptr;
   for (const OpDef* d : registry())
-    if (d->name == name && d->domain == domain && d->since <= opset && (!found || d->since > found->since)) found = d;
+    if (d->name == name && d->domain == domain && d->since <= opset &&
+        (!found || d->since > found->since))
+      found = d;
   return found;
 }
 
@@ -109,18 +117,21 @@ std::vector<const OpDef*> allOpDefs() {
 
 std::vector<Value> buildOp(Builder& b, const OpCall& call, std::string_view domain) {
   const OpDef* def = findOp(domain, call.op, call.opset);
-  if (!def) userError("unsupported operator {} (version {} of '{}')", call.op, call.opset, domain.empty() ? "ai.onnx" : domain);
+  if (!def)
+    userError("unsupported operator {} (version {} of '{}')", call.op, call.opset,
+              domain.empty() ? "ai.onnx" : domain);
   std::vector<Value> results = def->build(b, call);
   if (static_cast<int>(results.size()) < call.outputs)
-    userError("{} results are wanted, {} {} supported", call.outputs, results.size(), results.size() == 1 ? "is" : "are");
+    userError("{} results are wanted, {} {} supported", call.outputs, results.size(),
+              results.size() == 1 ? "is" : "are");
   return results;
 }
 
 std::string opsMarkdown() {
   std::string out = "| operator | from version | as scalar text |\n|---|---|---|\n";
   for (const OpDef* d : allOpDefs())
-    out += fmt::format("| {}{}{} | {} | {} |\n", d->domain, d->domain.empty() ? "" : ".", d->name, d->since,
-                       d->scalar.empty() ? "" : fmt::format("`{}`", d->scalar));
+    out += fmt::format("| {}{}{} | {} | {} |\n", d->domain, d->domain.empty() ? "" : ".", d->name,
+                       d->since, d->scalar.empty() ? "" : fmt::format("`{}`", d->scalar));
   return out;
 }
 

@@ -18,35 +18,43 @@ struct Body {
   std::vector<std::string> inputs;
   std::vector<TensorType> inputTypes;  ///< rank 0, bool where the model doesn't say
   std::vector<Value> captured;
-  std::function<std::vector<Value>(Builder&, const std::vector<Value>& inputs, const std::vector<Value>& captured)> build;
+  std::function<std::vector<Value>(Builder&, const std::vector<Value>& inputs,
+                                   const std::vector<Value>& captured)>
+      build;
 };
 struct TensorAttribute {
   TensorType type;
   std::shared_ptr<const ConstData> data;
 };
-using Attribute = std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>, std::vector<std::string>,
-                               TensorAttribute, Body>;
+using Attribute =
+    std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>,
+                 std::vector<std::string>, TensorAttribute, Body>;
 /// "an integer", "a list of numbers", ...
 std::string_view kindOf(const Attribute&);
 
 /// One use of an operator. Every accessor that finds something of the wrong kind is a UserError that names the attribute.
 struct OpCall {
   std::string op;
-  std::vector<Value> in;                     ///< an omitted optional input is an empty Value
-  int outputs = 1;                           ///< how many results are wanted
+  std::vector<Value> in;  ///< an omitted optional input is an empty Value
+  int outputs = 1;        ///< how many results are wanted
   int opset = 23;
   std::map<std::string, Attribute> attributes;
 
   bool has(size_t input) const { return input < in.size() && in[input]; }
-  Value at(size_t input) const;              ///< a required input
+  Value at(size_t input) const;  ///< a required input
   Value optional(size_t input) const { return has(input) ? in[input] : Value{}; }
-  bool given(std::string_view attribute) const { return attributes.count(std::string(attribute)) != 0; }
+  bool given(std::string_view attribute) const {
+    return attributes.count(std::string(attribute)) != 0;
+  }
   int64_t integer(std::string_view attribute, std::optional<int64_t> otherwise = {}) const;
   double real(std::string_view attribute, std::optional<double> otherwise = {}) const;
   std::string text(std::string_view attribute, std::optional<std::string> otherwise = {}) const;
-  std::vector<int64_t> integers(std::string_view attribute, std::optional<std::vector<int64_t>> otherwise = {}) const;
-  std::vector<double> reals(std::string_view attribute, std::optional<std::vector<double>> otherwise = {}) const;
-  std::vector<std::string> texts(std::string_view attribute, std::optional<std::vector<std::string>> otherwise = {}) const;
+  std::vector<int64_t> integers(std::string_view attribute,
+                                std::optional<std::vector<int64_t>> otherwise = {}) const;
+  std::vector<double> reals(std::string_view attribute,
+                            std::optional<std::vector<double>> otherwise = {}) const;
+  std::vector<std::string> texts(std::string_view attribute,
+                                 std::optional<std::vector<std::string>> otherwise = {}) const;
   const TensorAttribute& tensor(std::string_view attribute) const;
   const Body& body(std::string_view attribute) const;
 

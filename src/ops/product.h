@@ -15,6 +15,7 @@ struct Windows {
 Windows windowsOf(const Builder&, const OpCall&, Value x, std::vector<int64_t> kernel);
 
 /// A convolution without its bias; groups become a label.
-Value convolution(Builder&, Value x, Value w, const Windows&, int64_t groups, std::optional<DType> accumulator, Expr fill);
+Value convolution(Builder&, Value x, Value w, const Windows&, int64_t groups,
+                  std::optional<DType> accumulator, Expr fill);
 
 }  // namespace tektite

@@ -6,18 +6,24 @@
 namespace tektite {
 namespace {
 
-struct Activation { std::string name, alpha, beta; };
+struct Activation {
+  std::string name, alpha, beta;
+};
 
 std::string activationText(const Activation& f) {
-  const auto or_ = [](const std::string& given, const char* otherwise) { return given.empty() ? std::string(otherwise) : given; };
+  const auto or_ = [](const std::string& given, const char* otherwise) {
+    return given.empty() ? std::string(otherwise) : given;
+  };
   if (f.name == "sigmoid") return "sigmoid(a)";
   if (f.name == "tanh") return "tanh(a)";
   if (f.name == "relu") return "max(a, 0)";
   if (f.name == "affine") return fmt::format("a * {} + {}", or_(f.alpha, "1"), or_(f.beta, "0"));
   if (f.name == "leakyrelu") return fmt::format("select(a < 0, a * {}, a)", or_(f.alpha, "0.01"));
   if (f.name == "thresholdedrelu") return fmt::format("select({} < a, a, 0)", or_(f.alpha, "1"));
-  if (f.name == "scaledtanh") return fmt::format("{} * tanh(a * {})", or_(f.alpha, "1"), or_(f.beta, "1"));
-  if (f.name == "hardsigmoid") return fmt::format("max(0, min(1, a * {} + {}))", or_(f.alpha, "0.2"), or_(f.beta, "0.5"));
+  if (f.name == "scaledtanh")
+    return fmt::format("{} * tanh(a * {})", or_(f.alpha, "1"), or_(f.beta, "1"));
+  if (f.name == "hardsigmoid")
+    return fmt::format("max(0, min(1, a * {} + {}))", or_(f.alpha, "0.2"), or_(f.beta, "0.5"));
   if (f.name == "elu") return fmt::format("select(a < 0, {} * expm1(a), a)", or_(f.alpha, "1"));
   if (f.name == "softsign") return "a / (1 + abs(a))";
   if (f.name == "softplus") return "max(a, 0) + log1p(exp(-abs(a)))";
@@ -28,10 +34,14 @@ std::string activationText(const Activation& f) {
 class Recurrence {
  public:
   Recurrence(Builder& b, const OpCall& c, int gates, std::vector<std::string> defaults)
-      : b_(b), c_(c), gates_(gates), hidden_(needStatic(b.type(c.at(2)).shape.back(), "the hidden size")) {
+      : b_(b),
+        c_(c),
+        gates_(gates),
+        hidden_(needStatic(b.type(c.at(2)).shape.back(), "the hidden size")) {
     const std::string direction = c.text("direction", "forward");
     if (direction != "forward" && direction != "reverse" && direction != "bidirectional")
-      userError("attribute 'direction' is '{}', expected forward, reverse or bidirectional", direction);
+      userError("attribute 'direction' is '{}', expected forward, reverse or bidirectional",
+                direction);
     directions_ = direction == "bidirectional" ? 2 : 1;
     backward_ = direction == "reverse";
     readActivations(defaults);
@@ -76,7 +86,8 @@ class Recurrence {
     const int64_t all = gates_ * hidden_;
     y = b_.map("a + b", {y, rows(b_, bias, 0, 0, all)});
     Value more = rows(b_, bias, 0, all, merged * hidden_);
-    if (merged < gates_) more = b_.concat({more, b_.splat(b_.dtype(bias), 0, {(gates_ - merged) * hidden_})}, 0);
+    if (merged < gates_)
+      more = b_.concat({more, b_.splat(b_.dtype(bias), 0, {(gates_ - merged) * hidden_})}, 0);
     return b_.map("a + b", {y, more});
   }
   Value recurrentBias(int direction, int gate) {
@@ -85,12 +96,15 @@ class Recurrence {
   }
   Value activate(Builder& b, int direction, size_t which, Value v) const {
     if (!clip_.empty()) v = b.map(fmt::format("min(max(a, -({})), {})", clip_, clip_), {v});
-    return b.map(activationText(activations_[static_cast<size_t>(direction) * perDirection_ + which]), {v});
+    return b.map(
+        activationText(activations_[static_cast<size_t>(direction) * perDirection_ + which]), {v});
   }
 
-  using Step = std::function<std::vector<Value>(Builder&, const std::vector<Value>& states, Value x, const std::vector<Value>& captured)>;
+  using Step = std::function<std::vector<Value>(Builder&, const std::vector<Value>& states, Value x,
+                                                const std::vector<Value>& captured)>;
   /// Runs a direction; past a row's length states stay and the output is 0. Results: final states, then [steps, batch, hidden].
-  std::vector<Value> run(int direction, const std::vector<Value>& states, Value x, std::vector<Value> captured, const Step& step) {
+  std::vector<Value> run(int direction, const std::vector<Value>& states, Value x,
+                         std::vector<Value> captured, const Step& step) {
     const bool back = reversed(direction), lengths = c_.has(4);
     std::vector<Value> scanned = {x};
     const size_t own = captured.size();
@@ -99,18 +113,23 @@ class Recurrence {
       captured.push_back(b_.convert(c_.at(4), DType::I64));
     }
     const size_t n = states.size();
-    return scan(b_, states, scanned, captured, lengths ? std::vector<bool>{back, back, back} : std::vector<bool>{back, back}, [&](Builder& b, const std::vector<Value>& in, const std::vector<Value>& around) {
-      const std::vector<Value> before(in.begin(), in.begin() + static_cast<long>(n));
-      std::vector<Value> next = step(b, before, in[n], {around.begin(), around.begin() + static_cast<long>(own)});
-      Value out = next[0];
-      if (lengths) {
-        const Value live = b.reshape(b.map("a < b", {in[n + 1], around[own]}), {batch(), 1});
-        for (size_t i = 0; i < n; i++) next[i] = b.map("select(a, b, c)", {live, next[i], before[i]});
-        out = b.map("select(a, b, 0)", {live, out});
-      }
-      next.push_back(out);
-      return next;
-    });
+    return scan(b_, states, scanned, captured,
+                lengths ? std::vector<bool>{back, back, back} : std::vector<bool>{back, back},
+                [&](Builder& b, const std::vector<Value>& in, const std::vector<Value>& around) {
+                  const std::vector<Value> before(in.begin(), in.begin() + static_cast<long>(n));
+                  std::vector<Value> next = step(
+                      b, before, in[n], {around.begin(), around.begin() + static_cast<long>(own)});
+                  Value out = next[0];
+                  if (lengths) {
+                    const Value live =
+                        b.reshape(b.map("a < b", {in[n + 1], around[own]}), {batch(), 1});
+                    for (size_t i = 0; i < n; i++)
+                      next[i] = b.map("select(a, b, c)", {live, next[i], before[i]});
+                    out = b.map("select(a, b, 0)", {live, out});
+                  }
+                  next.push_back(out);
+                  return next;
+                });
   }
   /// One result of every direction as one tensor: the sequence on axis 1 of [steps, directions, batch, hidden], a final state on axis 0.
   Value stacked(const std::vector<Value>& parts, bool sequence) {
@@ -126,12 +145,18 @@ class Recurrence {
     perDirection_ = defaults.size();
     std::vector<std::string> names = c_.texts("activations", std::vector<std::string>{});
     if (names.empty())
-      for (int d = 0; d < directions_; d++) names.insert(names.end(), defaults.begin(), defaults.end());
-    if (names.size() != perDirection_ * static_cast<size_t>(directions_)) userError("{} activations, expected {}", names.size(), perDirection_ * static_cast<size_t>(directions_));
-    const auto alphas = c_.reals("activation_alpha", std::vector<double>{}), betas = c_.reals("activation_beta", std::vector<double>{});
+      for (int d = 0; d < directions_; d++)
+        names.insert(names.end(), defaults.begin(), defaults.end());
+    if (names.size() != perDirection_ * static_cast<size_t>(directions_))
+      userError("{} activations, expected {}", names.size(),
+                perDirection_ * static_cast<size_t>(directions_));
+    const auto alphas = c_.reals("activation_alpha", std::vector<double>{}),
+               betas = c_.reals("activation_beta", std::vector<double>{});
     for (size_t i = 0; i < names.size(); i++) {
-      for (char& ch : names[i]) ch = static_cast<char>(std::tolower(static_cast<unsigned char>(ch)));
-      activations_.push_back({names[i], i < alphas.size() ? number(alphas[i]) : "", i < betas.size() ? number(betas[i]) : ""});
+      for (char& ch : names[i])
+        ch = static_cast<char>(std::tolower(static_cast<unsigned char>(ch)));
+      activations_.push_back({names[i], i < alphas.size() ? number(alphas[i]) : "",
+                              i < betas.size() ? number(betas[i]) : ""});
     }
   }
 
@@ -149,69 +174,88 @@ class Recurrence {
 using Row = std::vector<Value>;
 
 const OpDef rnn{"RNN", [](Builder& b, const OpCall& c) -> Values {
-  Recurrence r(b, c, 1, {"tanh"});
-  Row sequence, last;
-  for (int d = 0; d < r.directions(); d++) {
-    const auto out = r.run(d, {r.initial(5, d)}, r.projected(d, 1), {r.ofDirection(c.at(2), d)}, [&](Builder& b, const Row& s, Value x, const Row& w) -> Row {
-      return {r.activate(b, d, 0, b.map("a + b", {x, b.contract("bi,gi->bg", s[0], w[0])}))};
-    });
-    last.push_back(out[0]);
-    sequence.push_back(out[1]);
-  }
-  return {r.stacked(sequence, true), r.stacked(last, false)};
-}};
+                  Recurrence r(b, c, 1, {"tanh"});
+                  Row sequence, last;
+                  for (int d = 0; d < r.directions(); d++) {
+                    const auto out = r.run(
+                        d, {r.initial(5, d)}, r.projected(d, 1), {r.ofDirection(c.at(2), d)},
+                        [&](Builder& b, const Row& s, Value x, const Row& w) -> Row {
+                          return {r.activate(
+                              b, d, 0, b.map("a + b", {x, b.contract("bi,gi->bg", s[0], w[0])}))};
+                        });
+                    last.push_back(out[0]);
+                    sequence.push_back(out[1]);
+                  }
+                  return {r.stacked(sequence, true), r.stacked(last, false)};
+                }};
 
 /// Gates in the order input, output, forget, cell; peepholes in the order input, output, forget.
-const OpDef lstm{"LSTM", [](Builder& b, const OpCall& c) -> Values {
-  Recurrence r(b, c, 4, {"sigmoid", "tanh", "tanh"});
-  const int64_t h = r.hidden();
-  const bool coupled = c.integer("input_forget", 0), peeps = c.has(7);
-  Row sequence, lastH, lastC;
-  for (int d = 0; d < r.directions(); d++) {
-    Row captured = {r.ofDirection(c.at(2), d)};
-    if (peeps) captured.push_back(r.ofDirection(c.at(7), d));
-    const auto out = r.run(d, {r.initial(5, d), r.initial(6, d)}, r.projected(d, 4), captured, [&](Builder& b, const Row& s, Value x, const Row& w) -> Row {
-      const Value all = b.map("a + b", {x, b.contract("bi,gi->bg", s[0], w[0])});
-      const auto gate = [&](int64_t i) { return Recurrence::rows(b, all, 1, i * h, h); };
-      const auto peep = [&](Value v, int64_t i, Value cell) {
-        return peeps ? b.map("a + b * c", {v, Recurrence::rows(b, w[1], 0, i * h, h), cell}) : v;
-      };
-      const Value in = r.activate(b, d, 0, peep(gate(0), 0, s[1]));
-      const Value forget = coupled ? b.map("1 - a", {in}) : r.activate(b, d, 0, peep(gate(2), 2, s[1]));
-      const Value cell = b.map("a * b + c * d", {forget, s[1], in, r.activate(b, d, 1, gate(3))});
-      const Value shown = r.activate(b, d, 0, peep(gate(1), 1, cell));
-      return {b.map("a * b", {shown, r.activate(b, d, 2, cell)}), cell};
-    });
-    lastH.push_back(out[0]);
-    lastC.push_back(out[1]);
-    sequence.push_back(out[2]);
-  }
-  return {r.stacked(sequence, true), r.stacked(lastH, false), r.stacked(lastC, false)};
-}};
+const OpDef lstm{
+    "LSTM", [](Builder& b, const OpCall& c) -> Values {
+      Recurrence r(b, c, 4, {"sigmoid", "tanh", "tanh"});
+      const int64_t h = r.hidden();
+      const bool coupled = c.integer("input_forget", 0), peeps = c.has(7);
+      Row sequence, lastH, lastC;
+      for (int d = 0; d < r.directions(); d++) {
+        Row captured = {r.ofDirection(c.at(2), d)};
+        if (peeps) captured.push_back(r.ofDirection(c.at(7), d));
+        const auto out = r.run(
+            d, {r.initial(5, d), r.initial(6, d)}, r.projected(d, 4), captured,
+            [&](Builder& b, const Row& s, Value x, const Row& w) -> Row {
+              const Value all = b.map("a + b", {x, b.contract("bi,gi->bg", s[0], w[0])});
+              const auto gate = [&](int64_t i) { return Recurrence::rows(b, all, 1, i * h, h); };
+              const auto peep = [&](Value v, int64_t i, Value cell) {
+                return peeps ? b.map("a + b * c", {v, Recurrence::rows(b, w[1], 0, i * h, h), cell})
+                             : v;
+              };
+              const Value in = r.activate(b, d, 0, peep(gate(0), 0, s[1]));
+              const Value forget =
+                  coupled ? b.map("1 - a", {in}) : r.activate(b, d, 0, peep(gate(2), 2, s[1]));
+              const Value cell =
+                  b.map("a * b + c * d", {forget, s[1], in, r.activate(b, d, 1, gate(3))});
+              const Value shown = r.activate(b, d, 0, peep(gate(1), 1, cell));
+              return {b.map("a * b", {shown, r.activate(b, d, 2, cell)}), cell};
+            });
+        lastH.push_back(out[0]);
+        lastC.push_back(out[1]);
+        sequence.push_back(out[2]);
+      }
+      return {r.stacked(sequence, true), r.stacked(lastH, false), r.stacked(lastC, false)};
+    }};
 
 /// Gates in the order update, reset, hidden.
-const OpDef gru{"GRU", [](Builder& b, const OpCall& c) -> Values {
-  Recurrence r(b, c, 3, {"sigmoid", "tanh"});
-  const int64_t h = r.hidden();
-  const bool before = c.integer("linear_before_reset", 0);
-  Row sequence, last;
-  for (int d = 0; d < r.directions(); d++) {
-    const Row captured = {r.ofDirection(c.at(2), d), r.recurrentBias(d, 2)};
-    const auto out = r.run(d, {r.initial(5, d)}, r.projected(d, 2), captured, [&](Builder& b, const Row& s, Value x, const Row& w) -> Row {
-      const auto of = [&](Value v, int axis, int64_t i, int64_t n) { return Recurrence::rows(b, v, axis, i * h, n * h); };
-      const Value zr = b.map("a + b", {of(x, 1, 0, 2), b.contract("bi,gi->bg", s[0], of(w[0], 0, 0, 2))});
-      const Value update = r.activate(b, d, 0, of(zr, 1, 0, 1)), reset = r.activate(b, d, 0, of(zr, 1, 1, 1)), third = of(w[0], 0, 2, 1);
-      Value inner;
-      if (before) inner = b.map("a * (b + c)", {reset, b.contract("bi,gi->bg", s[0], third), w[1]});
-      else inner = b.map("a + b", {b.contract("bi,gi->bg", b.map("a * b", {reset, s[0]}), third), w[1]});
-      const Value candidate = r.activate(b, d, 1, b.map("a + b", {of(x, 1, 2, 1), inner}));
-      return {b.map("(1 - a) * b + a * c", {update, candidate, s[0]})};
-    });
-    last.push_back(out[0]);
-    sequence.push_back(out[1]);
-  }
-  return {r.stacked(sequence, true), r.stacked(last, false)};
-}};
+const OpDef gru{
+    "GRU", [](Builder& b, const OpCall& c) -> Values {
+      Recurrence r(b, c, 3, {"sigmoid", "tanh"});
+      const int64_t h = r.hidden();
+      const bool before = c.integer("linear_before_reset", 0);
+      Row sequence, last;
+      for (int d = 0; d < r.directions(); d++) {
+        const Row captured = {r.ofDirection(c.at(2), d), r.recurrentBias(d, 2)};
+        const auto out = r.run(
+            d, {r.initial(5, d)}, r.projected(d, 2), captured,
+            [&](Builder& b, const Row& s, Value x, const Row& w) -> Row {
+              const auto of = [&](Value v, int axis, int64_t i, int64_t n) {
+                return Recurrence::rows(b, v, axis, i * h, n * h);
+              };
+              const Value zr = b.map(
+                  "a + b", {of(x, 1, 0, 2), b.contract("bi,gi->bg", s[0], of(w[0], 0, 0, 2))});
+              const Value update = r.activate(b, d, 0, of(zr, 1, 0, 1)),
+                          reset = r.activate(b, d, 0, of(zr, 1, 1, 1)), third = of(w[0], 0, 2, 1);
+              Value inner;
+              if (before)
+                inner = b.map("a * (b + c)", {reset, b.contract("bi,gi->bg", s[0], third), w[1]});
+              else
+                inner = b.map(
+                    "a + b", {b.contract("bi,gi->bg", b.map("a * b", {reset, s[0]}), third), w[1]});
+              const Value candidate = r.activate(b, d, 1, b.map("a + b", {of(x, 1, 2, 1), inner}));
+              return {b.map("(1 - a) * b + a * c", {update, candidate, s[0]})};
+            });
+        last.push_back(out[0]);
+        sequence.push_back(out[1]);
+      }
+      return {r.stacked(sequence, true), r.stacked(last, false)};
+    }};
 
 }  // namespace
 }  // namespace tektite

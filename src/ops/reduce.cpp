@@ -18,7 +18,9 @@ Values reduceOp(Builder& b, const OpCall& c, Reduction reduction, const char* po
   return c.integer("keepdims", 1) ? y : squeeze(b, y, over);
 }
 
-Value sumOver(Builder& b, Value x, const std::vector<int>& axes) { return b.reduce("sum", x, axes); }
+Value sumOver(Builder& b, Value x, const std::vector<int>& axes) {
+  return b.reduce("sum", x, axes);
+}
 Value logSumExp(Builder& b, Value x, const std::vector<int>& axes) {
   // The shift is 0 where the maximum is infinite, so that inf - inf doesn't arise.
   const Value shift = b.map("select(isinf(a), 0, a)", {b.reduce("max", x, axes)});
@@ -27,37 +29,59 @@ Value logSumExp(Builder& b, Value x, const std::vector<int>& axes) {
 }
 
 const OpDef sum{"ReduceSum", [](Builder& b, const OpCall& c) { return reduceOp(b, c, sumOver); }};
-const OpDef mean{"ReduceMean", [](Builder& b, const OpCall& c) { return reduceOp(b, c, meanOver); }};
+const OpDef mean{"ReduceMean",
+                 [](Builder& b, const OpCall& c) { return reduceOp(b, c, meanOver); }};
 const OpDef prod{"ReduceProd", [](Builder& b, const OpCall& c) {
-  return reduceOp(b, c, [](Builder& b, Value x, const std::vector<int>& axes) { return b.reduce("product", x, axes); });
-}};
+                   return reduceOp(b, c, [](Builder& b, Value x, const std::vector<int>& axes) {
+                     return b.reduce("product", x, axes);
+                   });
+                 }};
 const OpDef maximum{"ReduceMax", [](Builder& b, const OpCall& c) {
-  return reduceOp(b, c, [](Builder& b, Value x, const std::vector<int>& axes) {
-    return b.reduce(b.dtype(x) == DType::Bool ? "any" : "max", x, axes);
-  });
-}};
+                      return reduceOp(b, c, [](Builder& b, Value x, const std::vector<int>& axes) {
+                        return b.reduce(b.dtype(x) == DType::Bool ? "any" : "max", x, axes);
+                      });
+                    }};
 const OpDef minimum{"ReduceMin", [](Builder& b, const OpCall& c) {
-  return reduceOp(b, c, [](Builder& b, Value x, const std::vector<int>& axes) {
-    return b.reduce(b.dtype(x) == DType::Bool ? "all" : "min", x, axes);
-  });
-}};
+                      return reduceOp(b, c, [](Builder& b, Value x, const std::vector<int>& axes) {
+                        return b.reduce(b.dtype(x) == DType::Bool ? "all" : "min", x, axes);
+                      });
+                    }};
 const OpDef l1{"ReduceL1", [](Builder& b, const OpCall& c) {
-  return reduceOp(b, c, [](Builder& b, Value x, const std::vector<int>& axes) { return b.reduce("sum", b.map("abs(a)", {x}), axes); }, "abs(a)");
-}};
+                 return reduceOp(
+                     b, c,
+                     [](Builder& b, Value x, const std::vector<int>& axes) {
+                       return b.reduce("sum", b.map("abs(a)", {x}), axes);
+                     },
+                     "abs(a)");
+               }};
 const OpDef sumSquare{"ReduceSumSquare", [](Builder& b, const OpCall& c) {
-  return reduceOp(b, c, [](Builder& b, Value x, const std::vector<int>& axes) { return b.reduce("sum", b.map("a * a", {x}), axes); }, "a * a");
-}};
+                        return reduceOp(
+                            b, c,
+                            [](Builder& b, Value x, const std::vector<int>& axes) {
+                              return b.reduce("sum", b.map("a * a", {x}), axes);
+                            },
+                            "a * a");
+                      }};
 const OpDef l2{"ReduceL2", [](Builder& b, const OpCall& c) {
-  return reduceOp(b, c, [](Builder& b, Value x, const std::vector<int>& axes) {
-    const Value sum = b.reduce("sum", b.map("a * a", {x}), axes);
-    if (isFloat(b.dtype(x))) return b.map("sqrt(a)", {sum});
-    return b.convert(b.map("sqrt(a)", {b.convert(sum, DType::F64)}), b.dtype(x));
-  }, "abs(a)");
-}};
+                 return reduceOp(
+                     b, c,
+                     [](Builder& b, Value x, const std::vector<int>& axes) {
+                       const Value sum = b.reduce("sum", b.map("a * a", {x}), axes);
+                       if (isFloat(b.dtype(x))) return b.map("sqrt(a)", {sum});
+                       return b.convert(b.map("sqrt(a)", {b.convert(sum, DType::F64)}), b.dtype(x));
+                     },
+                     "abs(a)");
+               }};
 const OpDef logSum{"ReduceLogSum", [](Builder& b, const OpCall& c) {
-  return reduceOp(b, c, [](Builder& b, Value x, const std::vector<int>& axes) { return b.map("log(a)", {sumOver(b, x, axes)}); }, "log(a)");
-}};
-const OpDef logSumExpOp{"ReduceLogSumExp", [](Builder& b, const OpCall& c) { return reduceOp(b, c, logSumExp); }};
+                     return reduceOp(
+                         b, c,
+                         [](Builder& b, Value x, const std::vector<int>& axes) {
+                           return b.map("log(a)", {sumOver(b, x, axes)});
+                         },
+                         "log(a)");
+                   }};
+const OpDef logSumExpOp{"ReduceLogSumExp",
+                        [](Builder& b, const OpCall& c) { return reduceOp(b, c, logSumExp); }};
 
 /// The first extreme's index; `select_last_index`: the last one's, by the index counted from the end.
 Values argExtreme(Builder& b, const OpCall& c, bool largest) {
@@ -76,15 +100,21 @@ const OpDef argMin{"ArgMin", [](Builder& b, const OpCall& c) { return argExtreme
 Value globalPool(Builder& b, const OpCall& c, Reduction reduction) {
   return reduction(b, c.at(0), axisRange(2, b.rank(c.at(0))));
 }
-const OpDef globalAverage{"GlobalAveragePool", [](Builder& b, const OpCall& c) -> Values { return globalPool(b, c, meanOver); }};
+const OpDef globalAverage{"GlobalAveragePool", [](Builder& b, const OpCall& c) -> Values {
+                            return globalPool(b, c, meanOver);
+                          }};
 const OpDef globalMax{"GlobalMaxPool", [](Builder& b, const OpCall& c) -> Values {
-  return globalPool(b, c, [](Builder& b, Value x, const std::vector<int>& axes) { return b.reduce("max", x, axes); });
-}};
+                        return globalPool(b, c,
+                                          [](Builder& b, Value x, const std::vector<int>& axes) {
+                                            return b.reduce("max", x, axes);
+                                          });
+                      }};
 const OpDef globalLp{"GlobalLpPool", [](Builder& b, const OpCall& c) -> Values {
-  const std::string p = number(static_cast<double>(c.integer("p", 2)));
-  const Value powers = b.map(fmt::format("pow(abs(a), {})", p), {c.at(0)});
-  return b.map(fmt::format("pow(a, 1 / {})", p), {b.reduce("sum", powers, axisRange(2, b.rank(c.at(0))))});
-}};
+                       const std::string p = number(static_cast<double>(c.integer("p", 2)));
+                       const Value powers = b.map(fmt::format("pow(abs(a), {})", p), {c.at(0)});
+                       return b.map(fmt::format("pow(a, 1 / {})", p),
+                                    {b.reduce("sum", powers, axisRange(2, b.rank(c.at(0))))});
+                     }};
 
 }  // namespace
 }  // namespace tektite

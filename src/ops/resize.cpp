@@ -18,20 +18,23 @@ struct Axis {
   double roiStart = 0, roiEnd = 1;
   int64_t taps = 1;
   std::vector<int64_t> first;
-  std::vector<double> weights;   // [out, taps]
-  std::vector<bool> outside;     // extrapolated
+  std::vector<double> weights;  // [out, taps]
+  std::vector<bool> outside;    // extrapolated
 };
 
 double sourceOf(const Axis& a, int64_t at, const std::string& mode) {
-  const double x = static_cast<double>(at), in = static_cast<double>(a.in), out = static_cast<double>(a.out), length = a.scale * in;
+  const double x = static_cast<double>(at), in = static_cast<double>(a.in),
+               out = static_cast<double>(a.out), length = a.scale * in;
   if (mode == "asymmetric") return x / a.scale;
   if (mode == "align_corners") return length == 1 ? 0 : x * (in - 1) / (length - 1);
   if (mode == "pytorch_half_pixel" && length == 1) return -0.5;
   if (mode == "half_pixel" || mode == "pytorch_half_pixel") return (x + 0.5) / a.scale - 0.5;
-  if (mode == "half_pixel_symmetric") return in / 2 * (1 - out / length) + (x + 0.5) / a.scale - 0.5;
+  if (mode == "half_pixel_symmetric")
+    return in / 2 * (1 - out / length) + (x + 0.5) / a.scale - 0.5;
   if (mode == "tf_crop_and_resize") {
     const double width = a.roiEnd - a.roiStart;
-    return a.roiStart * (in - 1) + (length == 1 ? width * (in - 1) / 2 : x * width * (in - 1) / (length - 1));
+    return a.roiStart * (in - 1) +
+           (length == 1 ? width * (in - 1) / 2 : x * width * (in - 1) / (length - 1));
   }
   userError("attribute 'coordinate_transformation_mode' is '{}'", mode);
 }
@@ -51,15 +54,18 @@ double cubicWeight(double x, double a) {
 }
 double linearWeight(double x) { return std::max(0., 1 - std::fabs(x)); }
 
-void fillTaps(Axis& a, const OpCall& c, const std::string& mode, const std::string& transformation) {
+void fillTaps(Axis& a, const OpCall& c, const std::string& mode,
+              const std::string& transformation) {
   const std::string rounding = c.text("nearest_mode", "round_prefer_floor");
   const bool antialias = c.integer("antialias", 0), exclude = c.integer("exclude_outside", 0);
-  const double shrink = antialias ? std::min(a.scale, 1.) : 1, reach = mode == "cubic" ? 2 : 1, cubicA = c.real("cubic_coeff_a", -0.75);
+  const double shrink = antialias ? std::min(a.scale, 1.) : 1, reach = mode == "cubic" ? 2 : 1,
+               cubicA = c.real("cubic_coeff_a", -0.75);
   const auto before = static_cast<int64_t>(std::floor(-reach / shrink)) + 1;
   a.taps = mode == "nearest" ? 1 : 2 - 2 * before;
   for (int64_t i = 0; i < a.out; i++) {
     const double x = sourceOf(a, i, transformation);
-    a.outside.push_back(transformation == "tf_crop_and_resize" && (x < 0 || x > static_cast<double>(a.in) - 1));
+    a.outside.push_back(transformation == "tf_crop_and_resize" &&
+                        (x < 0 || x > static_cast<double>(a.in) - 1));
     if (mode == "nearest") {
       a.first.push_back(nearest(x, rounding));
       a.weights.push_back(1);
@@ -71,7 +77,9 @@ void fillTaps(Axis& a, const OpCall& c, const std::string& mode, const std::stri
     for (int64_t k = 0; k < a.taps; k++) {
       const double distance = (static_cast<double>(before + k) - (x - base)) * shrink;
       const int64_t at = a.first.back() + k;
-      w.push_back(exclude && (at < 0 || at >= a.in) ? 0 : mode == "cubic" ? cubicWeight(distance, cubicA) : linearWeight(distance));
+      w.push_back(exclude && (at < 0 || at >= a.in) ? 0
+                  : mode == "cubic"                 ? cubicWeight(distance, cubicA)
+                                                    : linearWeight(distance));
     }
     const double sum = std::accumulate(w.begin(), w.end(), 0.);
     for (const double v : w) a.weights.push_back((exclude || antialias) && sum != 0 ? v / sum : v);
@@ -81,7 +89,9 @@ void fillTaps(Axis& a, const OpCall& c, const std::string& mode, const std::stri
 /// The first neighbour as (p * d + q) // r, where one of the usual geometries gives just that.
 Expr affineFirst(const Axis& a) {
   const Expr d = var(coordinate(a.axis));
-  const std::array<int64_t, 3> forms[] = {{2 * a.in, a.in - a.out, 2 * a.out}, {2 * a.in, 0, 2 * a.out}, {2 * (a.in - 1), 0, 2 * (a.out - 1)}};
+  const std::array<int64_t, 3> forms[] = {{2 * a.in, a.in - a.out, 2 * a.out},
+                                          {2 * a.in, 0, 2 * a.out},
+                                          {2 * (a.in - 1), 0, 2 * (a.out - 1)}};
   for (const auto& [p, q, r] : forms) {
     if (r <= 0) continue;
     for (const int64_t shift : {int64_t{0}, r / 2, r / 2 - 1, r - 1}) {
@@ -134,16 +144,20 @@ Value resample(Builder& b, Value x, const Axis& a, double extrapolated) {
     y = b.convert(y, t);
   }
   if (std::find(a.outside.begin(), a.outside.end(), true) == a.outside.end()) return y;
-  return b.map(select(var("$1", DType::Bool), imm(b.dtype(x), extrapolated), var("$0", b.dtype(x))), {y, constantOf(b, DType::Bool, {a.outside.begin(), a.outside.end()}, flat)});
+  return b.map(select(var("$1", DType::Bool), imm(b.dtype(x), extrapolated), var("$0", b.dtype(x))),
+               {y, constantOf(b, DType::Bool, {a.outside.begin(), a.outside.end()}, flat)});
 }
 
-Value resized(Builder& b, const OpCall& c, std::vector<Axis> axes, const std::string& transformation) {
+Value resized(Builder& b, const OpCall& c, std::vector<Axis> axes,
+              const std::string& transformation) {
   Value x = c.at(0);
   std::string mode = c.text("mode", "nearest");
   if (mode == "bilinear") mode = "linear";
-  if (mode != "nearest" && mode != "linear" && mode != "cubic") userError("attribute 'mode' is '{}', expected nearest, linear or cubic", mode);
+  if (mode != "nearest" && mode != "linear" && mode != "cubic")
+    userError("attribute 'mode' is '{}', expected nearest, linear or cubic", mode);
   for (Axis& a : axes) {
-    if (a.in == a.out && std::fabs(a.scale - 1) < 1e-9 && a.roiStart == 0 && a.roiEnd == 1) continue;
+    if (a.in == a.out && std::fabs(a.scale - 1) < 1e-9 && a.roiStart == 0 && a.roiEnd == 1)
+      continue;
     fillTaps(a, c, mode, transformation);
     x = resample(b, x, a, c.real("extrapolation_value", 0));
   }
@@ -164,64 +178,77 @@ std::vector<Axis> axesIn(const Builder& b, const OpCall& c, const std::vector<in
 void setScales(std::vector<Axis>& axes, const std::vector<double>& scales) {
   if (scales.size() != axes.size()) userError("{} scales for {} axes", scales.size(), axes.size());
   for (size_t i = 0; i < axes.size(); i++) {
-    if (scales[i] != 1 && axes[i].in < 0) userError("axis {} is scaled, and its extent is not a number", axes[i].axis);
+    if (scales[i] != 1 && axes[i].in < 0)
+      userError("axis {} is scaled, and its extent is not a number", axes[i].axis);
     axes[i].scale = scales[i];
-    if (axes[i].in >= 0) axes[i].out = static_cast<int64_t>(static_cast<double>(axes[i].in) * scales[i]);
+    if (axes[i].in >= 0)
+      axes[i].out = static_cast<int64_t>(static_cast<double>(axes[i].in) * scales[i]);
   }
 }
 
-void setSizes(const Builder& b, const OpCall& c, std::vector<Axis>& axes, const std::vector<Expr>& sizes) {
+void setSizes(const Builder& b, const OpCall& c, std::vector<Axis>& axes,
+              const std::vector<Expr>& sizes) {
   if (sizes.size() != axes.size()) userError("{} sizes for {} axes", sizes.size(), axes.size());
   std::vector<double> scales;
   for (size_t i = 0; i < axes.size(); i++) {
     if (sizes[i] == b.type(c.at(0)).shape[static_cast<size_t>(axes[i].axis)]) continue;
-    if (axes[i].in < 0) userError("axis {} is resized, and its extent is not a number", axes[i].axis);
+    if (axes[i].in < 0)
+      userError("axis {} is resized, and its extent is not a number", axes[i].axis);
     axes[i].out = needStatic(sizes[i], "a size");
     axes[i].scale = static_cast<double>(axes[i].out) / static_cast<double>(axes[i].in);
   }
   const std::string policy = c.text("keep_aspect_ratio_policy", "stretch");
   if (policy == "stretch") return;
   for (const Axis& a : axes) scales.push_back(a.scale);
-  const double all = policy == "not_larger" ? *std::min_element(scales.begin(), scales.end()) : *std::max_element(scales.begin(), scales.end());
+  const double all = policy == "not_larger" ? *std::min_element(scales.begin(), scales.end())
+                                            : *std::max_element(scales.begin(), scales.end());
   for (Axis& a : axes) {
     a.scale = all;
     a.out = static_cast<int64_t>(std::floor(all * static_cast<double>(a.in) + 0.5));
   }
 }
 
-const OpDef resize{"Resize", [](Builder& b, const OpCall& c) -> Values {
-  const int rank = b.rank(c.at(0));
-  std::vector<int> which = axisRange(0, rank);
-  if (c.given("axes")) {
-    which.clear();
-    for (const int64_t a : c.integers("axes")) which.push_back(axisOf(a, rank));
-  }
-  auto axes = axesIn(b, c, which);
-  const auto numbers = [&](size_t i, const char* what) {
-    const auto all = numbersOf(b, c.at(i));
-    if (!all) userError("{} are not constant", what);
-    return *all;
-  };
-  const bool sized = c.has(3) && !isConstant(b.type(c.at(3)).shape.at(0), 0);
-  if (sized) setSizes(b, c, axes, needKnown(b, c.at(3), "the size"));
-  else setScales(axes, numbers(2, "the scales"));
-  const std::string transformation = c.text("coordinate_transformation_mode", "half_pixel");
-  if (transformation == "tf_crop_and_resize") {
-    const auto roi = numbers(1, "the regions");
-    if (roi.size() != 2 * axes.size()) userError("{} numbers of a region, expected {}", roi.size(), 2 * axes.size());
-    for (size_t i = 0; i < axes.size(); i++) {
-      axes[i].roiStart = roi[i];
-      axes[i].roiEnd = roi[axes.size() + i];
-    }
-  }
-  return resized(b, c, axes, transformation);
-}, 11};
+const OpDef resize{
+    "Resize",
+    [](Builder& b, const OpCall& c) -> Values {
+      const int rank = b.rank(c.at(0));
+      std::vector<int> which = axisRange(0, rank);
+      if (c.given("axes")) {
+        which.clear();
+        for (const int64_t a : c.integers("axes")) which.push_back(axisOf(a, rank));
+      }
+      auto axes = axesIn(b, c, which);
+      const auto numbers = [&](size_t i, const char* what) {
+        const auto all = numbersOf(b, c.at(i));
+        if (!all) userError("{} are not constant", what);
+        return *all;
+      };
+      const bool sized = c.has(3) && !isConstant(b.type(c.at(3)).shape.at(0), 0);
+      if (sized)
+        setSizes(b, c, axes, needKnown(b, c.at(3), "the size"));
+      else
+        setScales(axes, numbers(2, "the scales"));
+      const std::string transformation = c.text("coordinate_transformation_mode", "half_pixel");
+      if (transformation == "tf_crop_and_resize") {
+        const auto roi = numbers(1, "the regions");
+        if (roi.size() != 2 * axes.size())
+          userError("{} numbers of a region, expected {}", roi.size(), 2 * axes.size());
+        for (size_t i = 0; i < axes.size(); i++) {
+          axes[i].roiStart = roi[i];
+          axes[i].roiEnd = roi[axes.size() + i];
+        }
+      }
+      return resized(b, c, axes, transformation);
+    },
+    11};
 
 Values upsample(Builder& b, const OpCall& c) {
   auto axes = axesIn(b, c, axisRange(0, b.rank(c.at(0))));
   std::optional<std::vector<double>> scales;
-  if (c.has(1)) scales = numbersOf(b, c.at(1));
-  else scales = c.reals("scales");
+  if (c.has(1))
+    scales = numbersOf(b, c.at(1));
+  else
+    scales = c.reals("scales");
   if (!scales) userError("the scales are not constant");
   setScales(axes, *scales);
   OpCall plain = c;

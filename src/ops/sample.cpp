@@ -16,8 +16,11 @@ Value reflected(Builder& b, Value x, double low, double high) {
   const double range = high - low;
   if (range <= 0) return b.map(fmt::format("a * 0 + {}", number(low)), {x});
   // the phase of a wave of period 2 range, folded
-  const std::string phase = fmt::format("(abs(a - ({})) - {} * floor(abs(a - ({})) / {}))", number(low), number(2 * range), number(low), number(2 * range));
-  return b.map(fmt::format("{} + min({}, {} - {})", number(low), phase, number(2 * range), phase), {x});
+  const std::string phase =
+      fmt::format("(abs(a - ({})) - {} * floor(abs(a - ({})) / {}))", number(low),
+                  number(2 * range), number(low), number(2 * range));
+  return b.map(fmt::format("{} + min({}, {} - {})", number(low), phase, number(2 * range), phase),
+               {x});
 }
 
 struct Along {
@@ -38,7 +41,8 @@ struct Sampler {
   /// From [-1, 1] to places of the tensor, mended by the padding (a cubic's neighbours are mended one by one).
   Value place(Value grid, int64_t size) const {
     const auto s = static_cast<double>(size);
-    Value x = corners ? b.map(fmt::format("(a + 1) / 2 * {}", number(s - 1)), {grid}) : b.map(fmt::format("((a + 1) * {} - 1) / 2", number(s)), {grid});
+    Value x = corners ? b.map(fmt::format("(a + 1) / 2 * {}", number(s - 1)), {grid})
+                      : b.map(fmt::format("((a + 1) * {} - 1) / 2", number(s)), {grid});
     if (mode == "nearest") x = b.map("round(a)", {x});
     if (mode == "cubic") return x;
     if (padding == "border") x = b.map(fmt::format("min(max(a, 0), {})", number(s - 1)), {x});
@@ -58,12 +62,14 @@ struct Sampler {
       wide.push_back(i == axis ? taps() : 1);
     }
     const Expr tap = cast(t, var(coordinate(2 + n + axis)) - (mode == "cubic" ? 1 : 0));
-    const Value distance = b.map(var("$0", t) - var("$1", t) - tap, {b.reshape(x, shape), b.reshape(whole, shape)}, wide);
+    const Value distance = b.map(var("$0", t) - var("$1", t) - tap,
+                                 {b.reshape(x, shape), b.reshape(whole, shape)}, wide);
     return {first, b.map(mode == "cubic" ? kCubic : kLinear, {distance})};
   }
   /// A neighbour's index, for padding that reads the edge again.
   Expr mended(Expr at, int64_t size) const {
-    if (padding == "border" || (padding == "reflection" && mode != "cubic")) return min(max(at, 0), size - 1);
+    if (padding == "border" || (padding == "reflection" && mode != "cubic"))
+      return min(max(at, 0), size - 1);
     if (padding != "reflection") return at;
     if (corners) {  // period 2 (size - 1), edges once
       const int64_t period = std::max<int64_t>(1, 2 * (size - 1));
@@ -75,59 +81,70 @@ struct Sampler {
   }
 };
 
-const OpDef gridSample{"GridSample", [](Builder& b, const OpCall& c) -> Values {
-  const Value x = c.at(0), grid = c.at(1);
-  const auto s = b.type(x).shape, g = b.type(grid).shape;
-  std::string mode = c.text("mode", c.opset < 20 ? "bilinear" : "linear");
-  if (mode == "bilinear") mode = "linear";
-  if (mode == "bicubic") mode = "cubic";
-  const Sampler sampler{b, mode, c.text("padding_mode", "zeros"), c.integer("align_corners", 0) != 0, b.rank(x) - 2};
-  const int n = sampler.n, rank = 2 + n;
-  std::vector<Expr> wide = {s[0], s[1]}, index = {var("d0"), var("d1")}, at = {var("d0")};
-  for (int i = 0; i < n; i++) {
-    wide.push_back(g.at(static_cast<size_t>(i) + 1));
-    at.push_back(var(coordinate(2 + i)));
-  }
-  std::vector<Value> firsts, weights;
-  const bool many = sampler.taps() > 1;
-  for (int i = 0; i < n; i++) {
-    const int64_t size = needStatic(s[static_cast<size_t>(i) + 2], "an extent");
-    auto starts = std::vector<Expr>(g.size(), 0), sizes = g;
-    starts.back() = n - 1 - i;  // the grid's last axis counts x first
-    sizes.back() = 1;
-    const Value along = squeeze(b, b.slice(grid, starts, sizes, std::vector<int64_t>(g.size(), 1)), {static_cast<int>(g.size()) - 1});
-    const Along a = sampler.along(sampler.place(along, size), i);
-    firsts.push_back(a.first);
-    weights.push_back(a.weights);
-    if (many) wide.push_back(sampler.taps());
-    index.push_back(sampler.mended(load(operandName(i + 1), DType::I64, at) + (many ? var(coordinate(rank + i)) : Expr(0)), size));
-  }
-  Value y = b.gather(x, firsts, wide, index, imm(b.dtype(x), 0));
-  if (!many) return y;
-  for (const Value w : weights) y = b.map("a * b", {y, b.convert(w, b.dtype(x))});
-  const std::vector<int> axes = axisRange(rank, rank + n);
-  return squeeze(b, b.reduce("sum", y, axes), axes);
-}, 16};
+const OpDef gridSample{
+    "GridSample",
+    [](Builder& b, const OpCall& c) -> Values {
+      const Value x = c.at(0), grid = c.at(1);
+      const auto s = b.type(x).shape, g = b.type(grid).shape;
+      std::string mode = c.text("mode", c.opset < 20 ? "bilinear" : "linear");
+      if (mode == "bilinear") mode = "linear";
+      if (mode == "bicubic") mode = "cubic";
+      const Sampler sampler{b, mode, c.text("padding_mode", "zeros"),
+                            c.integer("align_corners", 0) != 0, b.rank(x) - 2};
+      const int n = sampler.n, rank = 2 + n;
+      std::vector<Expr> wide = {s[0], s[1]}, index = {var("d0"), var("d1")}, at = {var("d0")};
+      for (int i = 0; i < n; i++) {
+        wide.push_back(g.at(static_cast<size_t>(i) + 1));
+        at.push_back(var(coordinate(2 + i)));
+      }
+      std::vector<Value> firsts, weights;
+      const bool many = sampler.taps() > 1;
+      for (int i = 0; i < n; i++) {
+        const int64_t size = needStatic(s[static_cast<size_t>(i) + 2], "an extent");
+        auto starts = std::vector<Expr>(g.size(), 0), sizes = g;
+        starts.back() = n - 1 - i;  // the grid's last axis counts x first
+        sizes.back() = 1;
+        const Value along =
+            squeeze(b, b.slice(grid, starts, sizes, std::vector<int64_t>(g.size(), 1)),
+                    {static_cast<int>(g.size()) - 1});
+        const Along a = sampler.along(sampler.place(along, size), i);
+        firsts.push_back(a.first);
+        weights.push_back(a.weights);
+        if (many) wide.push_back(sampler.taps());
+        index.push_back(sampler.mended(
+            load(operandName(i + 1), DType::I64, at) + (many ? var(coordinate(rank + i)) : Expr(0)),
+            size));
+      }
+      Value y = b.gather(x, firsts, wide, index, imm(b.dtype(x), 0));
+      if (!many) return y;
+      for (const Value w : weights) y = b.map("a * b", {y, b.convert(w, b.dtype(x))});
+      const std::vector<int> axes = axisRange(rank, rank + n);
+      return squeeze(b, b.reduce("sum", y, axes), axes);
+    },
+    16};
 
 /// theta [batch, n, n + 1] over the homogeneous places of a grid.
-const OpDef affineGrid{"AffineGrid", [](Builder& b, const OpCall& c) -> Values {
-  const Value theta = c.at(0);
-  const DType t = b.dtype(theta);
-  const auto size = needKnown(b, c.at(1), "the size");
-  const int n = static_cast<int>(size.size()) - 2;
-  const bool corners = c.integer("align_corners", 0);
-  std::vector<Expr> shape(size.begin() + 2, size.end());
-  shape.push_back(n + 1);
-  Expr value = imm(t, 1);
-  for (int i = 0; i < n; i++) {  // x, the last axis, comes first
-    const Expr extent = size[static_cast<size_t>(i) + 2], at = cast(t, var(coordinate(i)));
-    const Expr place = corners ? at * imm(t, 2) / cast(t, extent - 1) - imm(t, 1) : (at * imm(t, 2) + imm(t, 1)) / cast(t, extent) - imm(t, 1);
-    value = select(eq(var(coordinate(n)), n - 1 - i), place, value);
-  }
-  const Value grid = b.map(value, {}, shape);
-  const std::string space = n == 2 ? "hw" : "dhw";
-  return b.convert(b.contract("nij," + space + "j->n" + space + "i", theta, grid, accumulatorOf(t)), t);
-}};
+const OpDef affineGrid{
+    "AffineGrid", [](Builder& b, const OpCall& c) -> Values {
+      const Value theta = c.at(0);
+      const DType t = b.dtype(theta);
+      const auto size = needKnown(b, c.at(1), "the size");
+      const int n = static_cast<int>(size.size()) - 2;
+      const bool corners = c.integer("align_corners", 0);
+      std::vector<Expr> shape(size.begin() + 2, size.end());
+      shape.push_back(n + 1);
+      Expr value = imm(t, 1);
+      for (int i = 0; i < n; i++) {  // x, the last axis, comes first
+        const Expr extent = size[static_cast<size_t>(i) + 2], at = cast(t, var(coordinate(i)));
+        const Expr place = corners ? at * imm(t, 2) / cast(t, extent - 1) - imm(t, 1)
+                                   : (at * imm(t, 2) + imm(t, 1)) / cast(t, extent) - imm(t, 1);
+        value = select(eq(var(coordinate(n)), n - 1 - i), place, value);
+      }
+      const Value grid = b.map(value, {}, shape);
+      const std::string space = n == 2 ? "hw" : "dhw";
+      return b.convert(
+          b.contract("nij," + space + "j->n" + space + "i", theta, grid, accumulatorOf(t)), t);
+    }};
 
 }  // namespace
 }  // namespace tektite

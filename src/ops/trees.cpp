@@ -49,28 +49,39 @@ struct Forest {
 };
 
 Value table(Builder& b, DType t, const std::vector<int64_t>& values, std::vector<Expr> shape) {
-  return b.convert(constantOf(b, DType::I64, std::vector<double>(values.begin(), values.end()), std::move(shape)), t);
+  return b.convert(constantOf(b, DType::I64, std::vector<double>(values.begin(), values.end()),
+                              std::move(shape)),
+                   t);
 }
 
 /// The leaf of each row and tree: [rows, trees].
 Value leaves(Builder& b, const Forest& f, Value x) {
   const DType t = b.dtype(x);
-  const auto count = static_cast<int64_t>(f.features.size()), trees = static_cast<int64_t>(f.roots.size());
+  const auto count = static_cast<int64_t>(f.features.size()),
+             trees = static_cast<int64_t>(f.roots.size());
   const std::vector<Expr> nodes = {count}, shape = {b.type(x).shape.at(0), trees};
   const auto ints = [&](const std::vector<int64_t>& v) { return table(b, DType::I64, v, nodes); };
-  const Value features = ints(f.features), yes = ints(f.yes), no = ints(f.no), splits = constantOf(b, t, f.splits, nodes);
-  const bool oneMode = std::all_of(f.modes.begin(), f.modes.end(), [&](int64_t m) { return m == f.modes[0]; });
-  const bool anyMissing = std::any_of(f.missing.begin(), f.missing.end(), [](int64_t m) { return m != 0; });
-  static constexpr const char* texts[] = {"a <= b", "a < b", "b <= a", "b < a", "a == b", "not(a == b)"};
+  const Value features = ints(f.features), yes = ints(f.yes), no = ints(f.no),
+              splits = constantOf(b, t, f.splits, nodes);
+  const bool oneMode =
+      std::all_of(f.modes.begin(), f.modes.end(), [&](int64_t m) { return m == f.modes[0]; });
+  const bool anyMissing =
+      std::any_of(f.missing.begin(), f.missing.end(), [](int64_t m) { return m != 0; });
+  static constexpr const char* texts[] = {"a <= b", "a < b",  "b <= a",
+                                          "b < a",  "a == b", "not(a == b)"};
   Value at = b.broadcast(table(b, DType::I64, f.roots, {1, trees}), shape);
   for (int depth = f.depth(); depth-- > 0;) {
     const Expr here = load("$1", DType::I64, {var("d0"), var("d1")});
     const auto look = [&](Value v) { return b.gather(v, {at}, shape, {here}, imm(b.dtype(v), 0)); };
-    const Value feature = look(features), value = b.gather(x, {feature}, shape, {var("d0"), here}, imm(t, 0)), split = look(splits);
+    const Value feature = look(features),
+                value = b.gather(x, {feature}, shape, {var("d0"), here}, imm(t, 0)),
+                split = look(splits);
     Value take = b.map(texts[oneMode ? f.modes[0] : 0], {value, split});
     if (!oneMode) {
       const Value mode = look(ints(f.modes));
-      for (int m = Lt; m <= Neq; m++) take = b.map(fmt::format("select(a == {}, b, c)", m), {mode, b.map(texts[m], {value, split}), take});
+      for (int m = Lt; m <= Neq; m++)
+        take = b.map(fmt::format("select(a == {}, b, c)", m),
+                     {mode, b.map(texts[m], {value, split}), take});
     }
     if (anyMissing) take = b.map("a | isnan(b) & c == 1", {take, value, look(ints(f.missing))});
     at = b.map("select(a, b, c)", {take, look(yes), look(no)});
@@ -79,14 +90,24 @@ Value leaves(Builder& b, const Forest& f, Value x) {
 }
 
 /// [rows, targets]
-Value scores(Builder& b, const Forest& f, Value x, const std::string& aggregate, const std::vector<double>& base) {
+Value scores(Builder& b, const Forest& f, Value x, const std::string& aggregate,
+             const std::vector<double>& base) {
   const Value leaf = leaves(b, f, x);
   const DType t = b.dtype(x);
-  const Value weights = constantOf(b, t, f.weights, {static_cast<int64_t>(f.features.size()), f.targets});
-  const Value all = b.gather(weights, {leaf}, {b.type(leaf).shape[0], b.type(leaf).shape[1], f.targets}, {load("$1", DType::I64, {var("d0"), var("d1")}), var("d2")}, imm(t, 0));
-  Value y = squeeze(b, b.reduce(aggregate == "MIN" ? "min" : aggregate == "MAX" ? "max" : "sum", all, {1}), {1});
+  const Value weights =
+      constantOf(b, t, f.weights, {static_cast<int64_t>(f.features.size()), f.targets});
+  const Value all =
+      b.gather(weights, {leaf}, {b.type(leaf).shape[0], b.type(leaf).shape[1], f.targets},
+               {load("$1", DType::I64, {var("d0"), var("d1")}), var("d2")}, imm(t, 0));
+  Value y = squeeze(b,
+                    b.reduce(aggregate == "MIN"   ? "min"
+                             : aggregate == "MAX" ? "max"
+                                                  : "sum",
+                             all, {1}),
+                    {1});
   if (aggregate == "AVERAGE") y = b.map(fmt::format("a / {}", f.roots.size()), {y});
-  if (!base.empty()) y = b.map("a + b", {y, constantOf(b, t, base, {static_cast<int64_t>(base.size())})});
+  if (!base.empty())
+    y = b.map("a + b", {y, constantOf(b, t, base, {static_cast<int64_t>(base.size())})});
   return y;
 }
 
@@ -102,9 +123,12 @@ Value transformed(Builder& b, Value y, const std::string& how) {
 
 /// The form before version 5: nodes are named by tree and number; what leaves give is listed apart, under `prefix`.
 Forest forestOf(const OpCall& c, const std::string& prefix, int64_t targets) {
-  static const std::map<std::string, int64_t> modes = {{"BRANCH_LEQ", Leq}, {"BRANCH_LT", Lt}, {"BRANCH_GTE", Gte}, {"BRANCH_GT", Gt}, {"BRANCH_EQ", Eq}, {"BRANCH_NEQ", Neq}};
-  const auto trees = c.integers("nodes_treeids"), ids = c.integers("nodes_nodeids"), features = c.integers("nodes_featureids"),
-             yes = c.integers("nodes_truenodeids"), no = c.integers("nodes_falsenodeids");
+  static const std::map<std::string, int64_t> modes = {{"BRANCH_LEQ", Leq}, {"BRANCH_LT", Lt},
+                                                       {"BRANCH_GTE", Gte}, {"BRANCH_GT", Gt},
+                                                       {"BRANCH_EQ", Eq},   {"BRANCH_NEQ", Neq}};
+  const auto trees = c.integers("nodes_treeids"), ids = c.integers("nodes_nodeids"),
+             features = c.integers("nodes_featureids"), yes = c.integers("nodes_truenodeids"),
+             no = c.integers("nodes_falsenodeids");
   const auto missing = c.integers("nodes_missing_value_tracks_true", std::vector<int64_t>{});
   const auto kinds = c.texts("nodes_modes");
   const auto values = c.reals("nodes_values");
@@ -115,7 +139,9 @@ Forest forestOf(const OpCall& c, const std::string& prefix, int64_t targets) {
     const auto mode = modes.find(kinds.at(i));
     if (mode == modes.end() && kinds[i] != "LEAF") userError("a node of kind '{}'", kinds[i]);
     if (i == 0 || trees[i] != trees[i - 1]) f.roots.push_back(static_cast<int64_t>(i));
-    number[{trees.at(i), ids[i]}] = f.add(features.at(i), mode == modes.end() ? (f.modes.empty() ? 0 : f.modes[0]) : mode->second, values.at(i), i < missing.size() && missing[i]);
+    number[{trees.at(i), ids[i]}] = f.add(
+        features.at(i), mode == modes.end() ? (f.modes.empty() ? 0 : f.modes[0]) : mode->second,
+        values.at(i), i < missing.size() && missing[i]);
   }
   const auto find = [&](int64_t tree, int64_t id) {
     const auto at = number.find({tree, id});
@@ -128,85 +154,118 @@ Forest forestOf(const OpCall& c, const std::string& prefix, int64_t targets) {
     f.no[i] = find(trees[i], no.at(i));
   }
   f.weights.assign(ids.size() * static_cast<size_t>(targets), 0);
-  const auto ofTree = c.integers(prefix + "_treeids"), ofNode = c.integers(prefix + "_nodeids"), target = c.integers(prefix + "_ids");
+  const auto ofTree = c.integers(prefix + "_treeids"), ofNode = c.integers(prefix + "_nodeids"),
+             target = c.integers(prefix + "_ids");
   const auto weights = c.reals(prefix + "_weights");
   for (size_t i = 0; i < weights.size(); i++) {
-    if (target.at(i) < 0 || target[i] >= targets) userError("a leaf gives to target {} of {}", target[i], targets);
-    f.weights[static_cast<size_t>(find(ofTree.at(i), ofNode.at(i)) * targets + target[i])] += weights[i];
+    if (target.at(i) < 0 || target[i] >= targets)
+      userError("a leaf gives to target {} of {}", target[i], targets);
+    f.weights[static_cast<size_t>(find(ofTree.at(i), ofNode.at(i)) * targets + target[i])] +=
+        weights[i];
   }
   return f;
 }
 
-const OpDef regressor{"TreeEnsembleRegressor", [](Builder& b, const OpCall& c) -> Values {
-  const Value x = isFloat(b.dtype(c.at(0))) ? c.at(0) : b.convert(c.at(0), DType::F32);
-  const Forest f = forestOf(c, "target", c.integer("n_targets", 1));
-  const Value y = scores(b, f, x, c.text("aggregate_function", "SUM"), c.reals("base_values", std::vector<double>{}));
-  return transformed(b, b.convert(y, DType::F32), c.text("post_transform", "NONE"));
-}, 1, kDomain};
+const OpDef regressor{
+    "TreeEnsembleRegressor",
+    [](Builder& b, const OpCall& c) -> Values {
+      const Value x = isFloat(b.dtype(c.at(0))) ? c.at(0) : b.convert(c.at(0), DType::F32);
+      const Forest f = forestOf(c, "target", c.integer("n_targets", 1));
+      const Value y = scores(b, f, x, c.text("aggregate_function", "SUM"),
+                             c.reals("base_values", std::vector<double>{}));
+      return transformed(b, b.convert(y, DType::F32), c.text("post_transform", "NONE"));
+    },
+    1, kDomain};
 
 /// One score for two classes is that of the second.
-const OpDef classifier{"TreeEnsembleClassifier", [](Builder& b, const OpCall& c) -> Values {
-  const Value x = isFloat(b.dtype(c.at(0))) ? c.at(0) : b.convert(c.at(0), DType::F32);
-  const auto labels = c.integers("classlabels_int64s");
-  const auto classes = static_cast<int64_t>(labels.size());
-  const auto ids = c.integers("class_ids");
-  const bool binary = classes == 2 && std::all_of(ids.begin(), ids.end(), [&](int64_t i) { return i == ids[0]; });
-  OpCall call = c;
-  if (binary) call.attributes["class_ids"] = std::vector<int64_t>(ids.size(), 0);
-  const Forest f = forestOf(call, "class", binary ? 1 : classes);
-  const std::string how = c.text("post_transform", "NONE");
-  Value y = b.convert(scores(b, f, x, "SUM", c.reals("base_values", std::vector<double>{})), DType::F32);
-  if (binary) {
-    const bool positive = std::all_of(f.weights.begin(), f.weights.end(), [](double w) { return w >= 0; });
-    const Value second = how == "LOGISTIC" ? b.map("sigmoid(a)", {y}) : y;
-    y = b.concat({b.map(how == "LOGISTIC" || positive ? "1 - a" : "-a", {second}), second}, 1);
-  } else {
-    y = transformed(b, y, how);
-  }
-  const Value best = squeeze(b, b.reduce(argCombine(true, DType::F32), {y, b.map(var("d1"), {}, b.type(y).shape)}, {1})[1], {1});
-  const Value names = table(b, DType::I64, labels, {classes});
-  return {b.gather(names, {best}, b.type(best).shape, {load("$1", DType::I64, {var("d0")})}, imm(DType::I64, 0)), y};
-}, 1, kDomain};
+const OpDef classifier{
+    "TreeEnsembleClassifier",
+    [](Builder& b, const OpCall& c) -> Values {
+      const Value x = isFloat(b.dtype(c.at(0))) ? c.at(0) : b.convert(c.at(0), DType::F32);
+      const auto labels = c.integers("classlabels_int64s");
+      const auto classes = static_cast<int64_t>(labels.size());
+      const auto ids = c.integers("class_ids");
+      const bool binary = classes == 2 && std::all_of(ids.begin(), ids.end(),
+                                                      [&](int64_t i) { return i == ids[0]; });
+      OpCall call = c;
+      if (binary) call.attributes["class_ids"] = std::vector<int64_t>(ids.size(), 0);
+      const Forest f = forestOf(call, "class", binary ? 1 : classes);
+      const std::string how = c.text("post_transform", "NONE");
+      Value y = b.convert(scores(b, f, x, "SUM", c.reals("base_values", std::vector<double>{})),
+                          DType::F32);
+      if (binary) {
+        const bool positive =
+            std::all_of(f.weights.begin(), f.weights.end(), [](double w) { return w >= 0; });
+        const Value second = how == "LOGISTIC" ? b.map("sigmoid(a)", {y}) : y;
+        y = b.concat({b.map(how == "LOGISTIC" || positive ? "1 - a" : "-a", {second}), second}, 1);
+      } else {
+        y = transformed(b, y, how);
+      }
+      const Value best = squeeze(b,
+                                 b.reduce(argCombine(true, DType::F32),
+                                          {y, b.map(var("d1"), {}, b.type(y).shape)}, {1})[1],
+                                 {1});
+      const Value names = table(b, DType::I64, labels, {classes});
+      return {b.gather(names, {best}, b.type(best).shape, {load("$1", DType::I64, {var("d0")})},
+                       imm(DType::I64, 0)),
+              y};
+    },
+    1, kDomain};
 
 /// Version 5: leaves have numbers of their own.
-const OpDef ensemble{"TreeEnsemble", [](Builder& b, const OpCall& c) -> Values {
-  const Value x = c.at(0);
-  const auto numbers = [&](const char* name) {
-    const TensorAttribute& t = c.tensor(name);
-    std::vector<double> out;
-    for (int64_t i = 0; i < t.type.elements(); i++)
-      out.push_back(isFloat(t.type.dtype) ? loadFloat(t.type.dtype, t.data->data, i) : static_cast<double>(loadInteger(t.type.dtype, t.data->data, i)));
-    return out;
-  };
-  const auto features = c.integers("nodes_featureids"), yes = c.integers("nodes_truenodeids"), no = c.integers("nodes_falsenodeids"),
-             yesLeaf = c.integers("nodes_trueleafs"), noLeaf = c.integers("nodes_falseleafs"), targets = c.integers("leaf_targetids"),
-             missing = c.integers("nodes_missing_value_tracks_true", std::vector<int64_t>{});
-  const auto modes = numbers("nodes_modes"), splits = numbers("nodes_splits"), weights = numbers("leaf_weights");
-  Forest f;
-  f.roots = c.integers("tree_roots");
-  f.targets = c.integer("n_targets", 1);
-  const auto inner = static_cast<int64_t>(features.size());
-  for (size_t i = 0; i < features.size(); i++) {
-    if (modes.at(i) > 5) userError("set membership is not supported");
-    f.add(features[i], static_cast<int64_t>(modes[i]), splits.at(i), i < missing.size() && missing[i]);
-    f.yes.back() = yes.at(i) + (yesLeaf.at(i) ? inner : 0);
-    f.no.back() = no.at(i) + (noLeaf.at(i) ? inner : 0);
-  }
-  const int64_t mode = f.modes.empty() ? 0 : f.modes[0];
-  for (size_t i = 0; i < weights.size(); i++) f.add(0, mode, 0, false);
-  for (size_t i = 0; i < f.yes.size(); i++)
-    if (f.yes[i] < 0 || f.no[i] < 0 || std::max(f.yes[i], f.no[i]) >= static_cast<int64_t>(f.yes.size())) userError("node {} leads out of the trees", i);
-  f.weights.assign(f.features.size() * static_cast<size_t>(f.targets), 0);
-  for (size_t i = 0; i < weights.size(); i++) {
-    if (targets.at(i) < 0 || targets[i] >= f.targets) userError("a leaf gives to target {} of {}", targets[i], f.targets);
-    f.weights[(features.size() + i) * static_cast<size_t>(f.targets) + static_cast<size_t>(targets[i])] = weights[i];
-  }
-  static constexpr const char* aggregates[] = {"AVERAGE", "SUM", "MIN", "MAX"};
-  static constexpr const char* transforms[] = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"};
-  const int64_t aggregate = c.integer("aggregate_function", 1), transform = c.integer("post_transform", 0);
-  if (aggregate < 0 || aggregate > 3 || transform < 0 || transform > 4) userError("aggregate function {} and transform {}", aggregate, transform);
-  return transformed(b, scores(b, f, x, aggregates[aggregate], {}), transforms[transform]);
-}, 5, kDomain};
+const OpDef ensemble{
+    "TreeEnsemble",
+    [](Builder& b, const OpCall& c) -> Values {
+      const Value x = c.at(0);
+      const auto numbers = [&](const char* name) {
+        const TensorAttribute& t = c.tensor(name);
+        std::vector<double> out;
+        for (int64_t i = 0; i < t.type.elements(); i++)
+          out.push_back(isFloat(t.type.dtype)
+                            ? loadFloat(t.type.dtype, t.data->data, i)
+                            : static_cast<double>(loadInteger(t.type.dtype, t.data->data, i)));
+        return out;
+      };
+      const auto features = c.integers("nodes_featureids"), yes = c.integers("nodes_truenodeids"),
+                 no = c.integers("nodes_falsenodeids"), yesLeaf = c.integers("nodes_trueleafs"),
+                 noLeaf = c.integers("nodes_falseleafs"), targets = c.integers("leaf_targetids"),
+                 missing = c.integers("nodes_missing_value_tracks_true", std::vector<int64_t>{});
+      const auto modes = numbers("nodes_modes"), splits = numbers("nodes_splits"),
+                 weights = numbers("leaf_weights");
+      Forest f;
+      f.roots = c.integers("tree_roots");
+      f.targets = c.integer("n_targets", 1);
+      const auto inner = static_cast<int64_t>(features.size());
+      for (size_t i = 0; i < features.size(); i++) {
+        if (modes.at(i) > 5) userError("set membership is not supported");
+        f.add(features[i], static_cast<int64_t>(modes[i]), splits.at(i),
+              i < missing.size() && missing[i]);
+        f.yes.back() = yes.at(i) + (yesLeaf.at(i) ? inner : 0);
+        f.no.back() = no.at(i) + (noLeaf.at(i) ? inner : 0);
+      }
+      const int64_t mode = f.modes.empty() ? 0 : f.modes[0];
+      for (size_t i = 0; i < weights.size(); i++) f.add(0, mode, 0, false);
+      for (size_t i = 0; i < f.yes.size(); i++)
+        if (f.yes[i] < 0 || f.no[i] < 0 ||
+            std::max(f.yes[i], f.no[i]) >= static_cast<int64_t>(f.yes.size()))
+          userError("node {} leads out of the trees", i);
+      f.weights.assign(f.features.size() * static_cast<size_t>(f.targets), 0);
+      for (size_t i = 0; i < weights.size(); i++) {
+        if (targets.at(i) < 0 || targets[i] >= f.targets)
+          userError("a leaf gives to target {} of {}", targets[i], f.targets);
+        f.weights[(features.size() + i) * static_cast<size_t>(f.targets) +
+                  static_cast<size_t>(targets[i])] = weights[i];
+      }
+      static constexpr const char* aggregates[] = {"AVERAGE", "SUM", "MIN", "MAX"};
+      static constexpr const char* transforms[] = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO",
+                                                   "PROBIT"};
+      const int64_t aggregate = c.integer("aggregate_function", 1),
+                    transform = c.integer("post_transform", 0);
+      if (aggregate < 0 || aggregate > 3 || transform < 0 || transform > 4)
+        userError("aggregate function {} and transform {}", aggregate, transform);
+      return transformed(b, scores(b, f, x, aggregates[aggregate], {}), transforms[transform]);
+    },
+    5, kDomain};
 
 }  // namespace
 }  // namespace tektite

@@ -10,9 +10,9 @@ namespace tektite {
 namespace {
 
 constexpr std::pair<int64_t, DType> kTypes[] = {
-    {1, DType::F32}, {2, DType::U8},   {3, DType::I8},   {4, DType::U16},  {5, DType::I16},   {6, DType::I32}, {7, DType::I64},
-    {9, DType::Bool}, {10, DType::F16}, {11, DType::F64}, {12, DType::U32}, {13, DType::U64}, {16, DType::BF16}, {21, DType::U4},
-    {22, DType::I4}};
+    {1, DType::F32},  {2, DType::U8},   {3, DType::I8},    {4, DType::U16},  {5, DType::I16},
+    {6, DType::I32},  {7, DType::I64},  {9, DType::Bool},  {10, DType::F16}, {11, DType::F64},
+    {12, DType::U32}, {13, DType::U64}, {16, DType::BF16}, {21, DType::U4},  {22, DType::I4}};
 
 void flattenProduct(const Expr& e, int64_t& number, std::vector<Expr>& factors) {
   if (const auto i = asInteger(e)) {
@@ -26,12 +26,14 @@ void flattenProduct(const Expr& e, int64_t& number, std::vector<Expr>& factors) 
 
 /// The constant's elements, through `load`.
 template <class T, class LoadElement>
-std::optional<std::vector<T>> elementsOf(const Builder& b, Value v, T splat(const Expr&), LoadElement load) {
+std::optional<std::vector<T>> elementsOf(const Builder& b, Value v, T splat(const Expr&),
+                                         LoadElement load) {
   const Const* c = b.graph.node(v).as<Const>();
   if (!c || !b.type(v).isStatic()) return std::nullopt;
   const int64_t n = b.type(v).elements();
   std::vector<T> out;
-  for (int64_t i = 0; i < n; i++) out.push_back(c->data ? load(b.dtype(v), c->data->data, i) : splat(c->splat));
+  for (int64_t i = 0; i < n; i++)
+    out.push_back(c->data ? load(b.dtype(v), c->data->data, i) : splat(c->splat));
   return out;
 }
 
@@ -124,11 +126,14 @@ bool knownNonNegative(const Builder& b, Value v) {
   const auto known = b.known(v);
   if (!known) return false;
   const Ranges ranges = b.graph.ranges();
-  return std::all_of(known->begin(), known->end(), [&](const Expr& e) { return boundsOf(e, ranges).low >= 0; });
+  return std::all_of(known->begin(), known->end(),
+                     [&](const Expr& e) { return boundsOf(e, ranges).low >= 0; });
 }
 
-std::optional<std::vector<int64_t>> inputOrAttribute(const Builder& b, const OpCall& c, size_t input, std::string_view attribute) {
-  if (c.has(input)) return needIntegers(b, c.at(input), fmt::format("input {} ('{}')", input, attribute));
+std::optional<std::vector<int64_t>> inputOrAttribute(const Builder& b, const OpCall& c,
+                                                     size_t input, std::string_view attribute) {
+  if (c.has(input))
+    return needIntegers(b, c.at(input), fmt::format("input {} ('{}')", input, attribute));
   if (c.given(attribute)) return c.integers(attribute);
   return std::nullopt;
 }
@@ -161,10 +166,13 @@ std::optional<Expr> divideFactors(const std::vector<Expr>& total, const std::vec
 }
 
 Value constantOf(Builder& b, DType t, const std::vector<double>& values, std::vector<Expr> shape) {
-  auto memory = std::make_shared<std::vector<char>>(values.size() * static_cast<size_t>(bytes(t)) + 1);
+  auto memory =
+      std::make_shared<std::vector<char>>(values.size() * static_cast<size_t>(bytes(t)) + 1);
   for (size_t i = 0; i < values.size(); i++) {
-    if (isFloat(t)) storeFloat(t, memory->data(), static_cast<int64_t>(i), values[i]);
-    else storeInteger(t, memory->data(), static_cast<int64_t>(i), static_cast<int64_t>(values[i]));
+    if (isFloat(t))
+      storeFloat(t, memory->data(), static_cast<int64_t>(i), values[i]);
+    else
+      storeInteger(t, memory->data(), static_cast<int64_t>(i), static_cast<int64_t>(values[i]));
   }
   auto data = std::make_shared<ConstData>();
   data->data = memory->data();
@@ -188,7 +196,8 @@ Value squeeze(Builder& b, Value v, const std::vector<int>& axes) {
   for (int i = 0; i < b.rank(v); i++)
     if (std::find(axes.begin(), axes.end(), i) == axes.end()) shape.push_back(b.type(v).shape[i]);
   for (const int a : axes)
-    if (!isConstant(b.type(v).shape[a], 1)) userError("axis {} has extent {}, expected 1", a, toText(b.type(v).shape[a]));
+    if (!isConstant(b.type(v).shape[a], 1))
+      userError("axis {} has extent {}, expected 1", a, toText(b.type(v).shape[a]));
   return axes.empty() ? v : b.reshape(v, shape);
 }
 

@@ -9,8 +9,10 @@ namespace tektite {
 
 /// What several operator definitions share.
 
-std::string number(double);                 ///< as scalar text says it: shortest digits that read back; inf, nan
-DType dtypeOfNumber(int64_t onnxType);      ///< of TensorProto's numbering; UserError where there is no such element type here
+std::string number(double);  ///< as scalar text says it: shortest digits that read back; inf, nan
+DType dtypeOfNumber(
+    int64_t
+        onnxType);  ///< of TensorProto's numbering; UserError where there is no such element type here
 int64_t numberOfDtype(DType);
 /// A negative axis counts from the end. UserError: out of range.
 int axisOf(int64_t axis, int rank);
@@ -27,17 +29,19 @@ std::vector<int64_t> needIntegers(const Builder&, Value, std::string_view what);
 double needScalar(const Builder&, Value, std::string_view what);
 bool knownNonNegative(const Builder&, Value);
 /// An input that used to be an attribute: the input where there is one, else the attribute; nothing where neither is given.
-std::optional<std::vector<int64_t>> inputOrAttribute(const Builder&, const OpCall&, size_t input, std::string_view attribute);
+std::optional<std::vector<int64_t>> inputOrAttribute(const Builder&, const OpCall&, size_t input,
+                                                     std::string_view attribute);
 
-Expr simplified(const Builder&, const Expr&);   ///< under the ranges of the named dims
+Expr simplified(const Builder&, const Expr&);  ///< under the ranges of the named dims
 int64_t needStatic(const Expr& extent, std::string_view what);
 Expr productOf(const std::vector<Expr>&);
 /// total / part where that is exact by the factors of both; nothing otherwise.
 std::optional<Expr> divideFactors(const std::vector<Expr>& total, const std::vector<Expr>& part);
 /// A constant of these numbers, rounded to the type.
 Value constantOf(Builder&, DType, const std::vector<double>& values, std::vector<Expr> shape);
-std::vector<Expr> coordinates(int rank);        ///< d0, d1, ...
-Expr indexLoad(const Builder&, int operand, Value indices, std::vector<Expr> at);  ///< $operand[at] as i64
+std::vector<Expr> coordinates(int rank);  ///< d0, d1, ...
+Expr indexLoad(const Builder&, int operand, Value indices,
+               std::vector<Expr> at);  ///< $operand[at] as i64
 
 Value squeeze(Builder&, Value, const std::vector<int>& axes);
 Value unsqueeze(Builder&, Value, const std::vector<int>& axes);  ///< axes of the result
@@ -47,7 +51,7 @@ Value alongAxis(Builder&, Value, int axis, int rank);
 Value meanOver(Builder&, Value, const std::vector<int>& axes);
 /// f32 where the type is f16 or bf16, else the type itself: what sums are held in.
 DType accumulatorOf(DType);
-Expr lowestOf(DType);   ///< -inf, or the type's least number
+Expr lowestOf(DType);  ///< -inf, or the type's least number
 Expr highestOf(DType);
 
 }  // namespace tektite

@@ -36,7 +36,8 @@ void addRange(std::vector<Expr>& to, const Expr& index, const Expr& extent) {
 /// One chain at a time: the last view, as it is drawn up over what stands before it.
 class Chain {
  public:
-  Chain(const Graph& g, Node last) : g_(g), at_(std::move(last)), known_(at_.results[0], g.ranges()) {}
+  Chain(const Graph& g, Node last)
+      : g_(g), at_(std::move(last)), known_(at_.results[0], g.ranges()) {}
 
   Node run() {
     tidy();
@@ -50,7 +51,9 @@ class Chain {
     return std::get<View>(at_.kind);
   }
   const TensorType& source() const { return g_.type(at_.operands[0]); }
-  bool reads(const Expr& index, const Expr& extent) const { return inRange(index, extent, at_.results[0].shape, g_.ranges()); }
+  bool reads(const Expr& index, const Expr& extent) const {
+    return inRange(index, extent, at_.results[0].shape, g_.ranges());
+  }
   bool inside(const View& v, const TensorType& t) const {
     for (int a = 0; a < t.rank(); ++a)
       if (!reads(v.index[a], t.shape[a])) return false;
@@ -73,7 +76,8 @@ class Chain {
       std::vector<Expr> left;
       for (const Expr& e : guards)
         if (!reading.proves(e)) left.push_back(e);
-      v.guard = left.empty() ? Expr() : Facts(known_.ranges, known_.below).simplify(conjunction(left));
+      v.guard =
+          left.empty() ? Expr() : Facts(known_.ranges, known_.below).simplify(conjunction(left));
       if (isConstant(v.guard, 1)) v.guard = {};
     }
     if (!v.guard && at_.as<View>() && inside(v, source())) v.fill = {};
@@ -116,16 +120,19 @@ class Chain {
   static bool alwaysReads(const View& v, const Expr& guard, const TensorType& from, Facts& facts) {
     std::vector<Expr> checks = conjuncts(guard);
     for (int a = 0; a < from.rank(); ++a) addRange(checks, v.index[a], from.shape[a]);
-    return std::all_of(checks.begin(), checks.end(), [&](const Expr& e) { return facts.proves(e); });
+    return std::all_of(checks.begin(), checks.end(),
+                       [&](const Expr& e) { return facts.proves(e); });
   }
 
   /// The ranges that the outer view checks become guards, but where the inner view's own check is the same or nothing can fail.
-  void addUncovered(std::vector<Expr>& guards, const View& inner, const TensorType& mid, const TensorType& from) {
+  void addUncovered(std::vector<Expr>& guards, const View& inner, const TensorType& mid,
+                    const TensorType& from) {
     const View& outer = view();
     for (int a = 0; a < mid.rank(); ++a) {
       const Expr d = var(coordinate(a));
       bool covered = reads(outer.index[a], mid.shape[a]);
-      for (int b = 0; b < from.rank() && !covered; ++b) covered = inner.index[b] == d && sameDim(from.shape[b], mid.shape[a]);
+      for (int b = 0; b < from.rank() && !covered; ++b)
+        covered = inner.index[b] == d && sameDim(from.shape[b], mid.shape[a]);
       if (!covered) addRange(guards, outer.index[a], mid.shape[a]);
     }
   }
@@ -151,8 +158,10 @@ class Chain {
     std::vector<Value> operands = before.operands;
     operands.insert(operands.end(), at_.operands.begin() + 1, at_.operands.end());
     at_.operands = std::move(operands);
-    if (gathers) at_.kind = Gather{std::move(both)};
-    else at_.kind = std::move(both);
+    if (gathers)
+      at_.kind = Gather{std::move(both)};
+    else
+      at_.kind = std::move(both);
   }
 
   /// A view that reads only one part of a concatenation reads that part.
@@ -186,7 +195,9 @@ class Chain {
 bool isIdentity(const View& v, const TensorType& from, const TensorType& to) {
   if (v.fill || !sameShape(from.shape, to.shape)) return false;
   for (int a = 0; a < from.rank(); ++a)
-    if (!(v.index[a] == var(coordinate(a))) && !(isConstant(from.shape[a], 1) && isConstant(v.index[a], 0))) return false;
+    if (!(v.index[a] == var(coordinate(a))) &&
+        !(isConstant(from.shape[a], 1) && isConstant(v.index[a], 0)))
+      return false;
   return true;
 }
 
@@ -211,7 +222,9 @@ std::vector<Value> composed(Graph& out, Node n) {
 /// without effect vanish, guards and fills that nothing needs are dropped. Leaves: a chain whose fills differ and whose inner guard
 /// isn't implied; two gathers in a row.
 Graph composeViews(const Graph& in) {
-  return rebuild(in, [&](Graph& out, Node n) { return composed(out, withinNested(std::move(n), in, composeViews)); });
+  return rebuild(in, [&](Graph& out, Node n) {
+    return composed(out, withinNested(std::move(n), in, composeViews));
+  });
 }
 
 const Pass pass{"compose-views", "make one view of a chain of views", composeViews};

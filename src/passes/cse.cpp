@@ -4,13 +4,15 @@
 namespace tektite {
 namespace {
 
-constexpr size_t kMostBytesCompared = 4 << 10;  // larger constants are the same only where they are the same memory
+constexpr size_t kMostBytesCompared =
+    4 << 10;  // larger constants are the same only where they are the same memory
 
 Hash identityOf(const Node& n) {
   const Const* c = n.as<Const>();
   if (!c || !c->data || c->data->bytes <= kMostBytesCompared) return hashOf(n);
   Hasher h;
-  h.add(static_cast<int>(n.results[0].dtype)).add(static_cast<uint64_t>(reinterpret_cast<uintptr_t>(c->data->data)));
+  h.add(static_cast<int>(n.results[0].dtype))
+      .add(static_cast<uint64_t>(reinterpret_cast<uintptr_t>(c->data->data)));
   for (const Expr& e : n.results[0].shape) h.add(e.hash());
   return h.finish();
 }

@@ -11,19 +11,24 @@
 namespace tektite {
 namespace {
 
-constexpr int64_t kSmallBytes = 4 << 10;   // a result of this size may be larger than what it is made of
-constexpr double kMostSteps = 4 << 20;     // scalar steps of one run of the pass: some 50 ms of the interpreter
+constexpr int64_t kSmallBytes =
+    4 << 10;  // a result of this size may be larger than what it is made of
+constexpr double kMostSteps =
+    4 << 20;  // scalar steps of one run of the pass: some 50 ms of the interpreter
 
 int64_t bytesOf(const TensorType& t) { return t.elements() * bytes(t.dtype); }
 
 /// The kinds that compute from their operands alone.
 bool isPure(const NodeKind& kind) {
-  return std::visit(overloaded{[](const Input&) { return false; }, [](const Const&) { return false; }, [](const Map&) { return true; },
-                               [](const Reduce&) { return true; }, [](const Contract&) { return true; },
-                               [](const View&) { return true; }, [](const Gather&) { return true; }, [](const Concat&) { return true; },
-                               [](const Update&) { return true; }, [](const Branch&) { return false; }, [](const Loop&) { return false; },
-                               [](const Scan&) { return false; }, [](const Call&) { return false; }, [](const Group&) { return false; }},
-                    kind);
+  return std::visit(
+      overloaded{[](const Input&) { return false; }, [](const Const&) { return false; },
+                 [](const Map&) { return true; }, [](const Reduce&) { return true; },
+                 [](const Contract&) { return true; }, [](const View&) { return true; },
+                 [](const Gather&) { return true; }, [](const Concat&) { return true; },
+                 [](const Update&) { return true; }, [](const Branch&) { return false; },
+                 [](const Loop&) { return false; }, [](const Scan&) { return false; },
+                 [](const Call&) { return false; }, [](const Group&) { return false; }},
+      kind);
 }
 
 /// Scalar steps to compute the node: points of its iteration space times operations at each.
@@ -35,7 +40,8 @@ double stepsOf(const Graph& g, const Node& n) {
     std::map<char, double> extents;
     for (size_t i = 0; i < c->inputs.size(); ++i)
       for (size_t a = 0; a < c->inputs[i].size(); ++a)
-        extents[c->inputs[i][a]] = static_cast<double>(g.type(n.operands[i]).extent(static_cast<int>(a)));
+        extents[c->inputs[i][a]] =
+            static_cast<double>(g.type(n.operands[i]).extent(static_cast<int>(a)));
     for (const auto& [label, extent] : extents) steps *= extent;
   }
   return steps;
@@ -70,7 +76,8 @@ Const asConst(const Tensor& t) {
   for (size_t at = size; at < c.data->bytes; at += size)
     if (std::memcmp(raw, raw + at, size) != 0) return c;
   if (c.data->bytes == 0) return c;
-  return {nullptr, isFloat(t.dtype) ? imm(t.dtype, loadFloat(t.dtype, raw, 0)) : immInteger(t.dtype, loadInteger(t.dtype, raw, 0))};
+  return {nullptr, isFloat(t.dtype) ? imm(t.dtype, loadFloat(t.dtype, raw, 0))
+                                    : immInteger(t.dtype, loadInteger(t.dtype, raw, 0))};
 }
 
 std::vector<Value> folded(Graph& out, const Node& n) {
@@ -90,7 +97,8 @@ std::vector<Value> folded(Graph& out, const Node& n) {
 
 /// A view of constant data that keeps every element in its place only gives the data another shape.
 bool keepsPlaces(const View& v, const TensorType& from, const TensorType& to) {
-  if (v.fill || !from.isStatic() || !to.isStatic() || from.elements() != to.elements()) return false;
+  if (v.fill || !from.isStatic() || !to.isStatic() || from.elements() != to.elements())
+    return false;
   const auto flat = [](const TensorType& t, const std::function<Expr(int)>& at) {
     Expr e = 0;
     for (int a = 0; a < t.rank(); ++a) e = e * Expr(t.extent(a)) + at(a);
@@ -109,8 +117,10 @@ std::vector<Value> taken(Graph& out, const Node& n, const Graph& body) {
   size_t input = 1;
   for (Node m : body.nodes) {
     for (Value& v : m.operands) v = to[v.node][v.result];
-    if (m.as<Input>()) to.push_back({n.operands[input++]});
-    else to.push_back(keep(out, std::move(m)));
+    if (m.as<Input>())
+      to.push_back({n.operands[input++]});
+    else
+      to.push_back(keep(out, std::move(m)));
   }
   std::vector<Value> results;
   for (Value v : body.outputs) results.push_back(to[v.node][v.result]);
@@ -130,7 +140,8 @@ Graph foldConstants(const Graph& in) {
   return rebuild(in, [&](Graph& out, Node n) {
     n = withinNested(std::move(n), in, foldConstants);
     if (const Branch* b = n.as<Branch>())
-      if (const auto condition = knownCondition(out, n.operands[0])) return taken(out, n, *condition ? *b->then : *b->otherwise);
+      if (const auto condition = knownCondition(out, n.operands[0]))
+        return taken(out, n, *condition ? *b->then : *b->otherwise);
     const View* v = n.as<View>();
     const Const* source = v ? out.node(n.operands[0]).as<Const>() : nullptr;
     if (source && source->data && keepsPlaces(*v, out.type(n.operands[0]), n.results[0])) {

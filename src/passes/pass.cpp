@@ -16,7 +16,8 @@ std::vector<const Pass*>& registry() {
 const Pass& mustFind(std::string_view name) {
   if (const Pass* p = findPass(name)) return *p;
   std::string known;
-  for (const Pass* p : allPasses()) known += fmt::format("{}{}", known.empty() ? "" : ", ", p->name);
+  for (const Pass* p : allPasses())
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", p->name);
   userError("pass '{}': no such pass, expected one of {}", name, known);
 }
 
@@ -36,7 +37,8 @@ std::vector<const Pass*> chosen(const PassOptions& options) {
     const auto last = std::find(out.begin(), out.end(), &mustFind(options.stopAfter));
     if (last != out.end()) out.erase(last + 1, out.end());
   }
-  if (options.bisect >= 0 && static_cast<size_t>(options.bisect) < out.size()) out.resize(options.bisect);
+  if (options.bisect >= 0 && static_cast<size_t>(options.bisect) < out.size())
+    out.resize(options.bisect);
   return out;
 }
 

@@ -4,13 +4,13 @@ namespace tektite {
 
 const std::vector<std::string_view>& pipeline() {
   static const std::vector<std::string_view> order = {
-      "compose-views",            // first: views of splats are splats
-      "simplify-bodies",          // splats into bodies: fewer operands to fold and compare
+      "compose-views",    // first: views of splats are splats
+      "simplify-bodies",  // splats into bodies: fewer operands to fold and compare
       "simplify-bodies-ordered",
       "simplify-bodies-fast",
-      "compose-views",            // again: maps that went may have stood between views. Before folding: only the last view is made
+      "compose-views",  // again: maps that went may have stood between views. Before folding: only the last view is made
       "fold-constants",
-      "cse",                      // after composition: equal chains are equal views
+      "cse",  // after composition: equal chains are equal views
       "dce",
   };
   return order;

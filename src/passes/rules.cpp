@@ -11,8 +11,8 @@
 namespace tektite {
 namespace {
 
-constexpr Strength exact = Strength::Exact, integer = Strength::Integer, floats = Strength::Float, ordered = Strength::Ordered,
-                   fast = Strength::Fast;
+constexpr Strength exact = Strength::Exact, integer = Strength::Integer, floats = Strength::Float,
+                   ordered = Strength::Ordered, fast = Strength::Fast;
 
 bool isInvertiblePower(double c) {  // of two, its reciprocal normal in every float type
   int exponent;
@@ -48,7 +48,8 @@ const Rule rules[] = {
     {"pow-1", exact, "pow(x, 1) => x"},
     {"pow-2", exact, "pow(x, 2) => x * x"},
     {"pow-minus-1", exact, "pow(x, -1) => 1 / x"},
-    {"pow-half", exact, "pow(x, 0.5) => select(x == -inf, inf, sqrt(x + 0))"},  // -0 and -inf are not sqrt's
+    {"pow-half", exact,
+     "pow(x, 0.5) => select(x == -inf, inf, sqrt(x + 0))"},  // -0 and -inf are not sqrt's
     {"pow-3", ordered, "pow(x, 3) => x * x * x"},
     {"pow-4", ordered, "pow(x, 4) => x * x * (x * x)"},
     {"pow-minus-half", ordered, "pow(x, -0.5) => select(x == -inf, 0, 1 / sqrt(x + 0))"},
@@ -81,7 +82,10 @@ const Rule rules[] = {
     {"log-exp", fast, "log(exp(x)) => x"},
 };
 
-bool commutes(Op op) { return op == Op::Add || op == Op::Mul || op == Op::And || op == Op::Or || op == Op::Eq || op == Op::Xor; }
+bool commutes(Op op) {
+  return op == Op::Add || op == Op::Mul || op == Op::And || op == Op::Or || op == Op::Eq ||
+         op == Op::Xor;
+}
 bool standsForConstant(const std::string& name) { return name == "c" || name == "d"; }
 
 using Bindings = std::map<std::string, Expr>;
@@ -180,7 +184,8 @@ bool embeds(DType a, DType b) {
 Expr castOfCast(const Expr& e) {
   const Cast* outer = e.as<Cast>();
   const Cast* inner = outer ? outer->arg.as<Cast>() : nullptr;
-  return inner && embeds(inner->arg.type(), outer->arg.type()) ? cast(e.type(), inner->arg) : Expr();
+  return inner && embeds(inner->arg.type(), outer->arg.type()) ? cast(e.type(), inner->arg)
+                                                               : Expr();
 }
 
 }  // namespace
@@ -188,8 +193,9 @@ Expr castOfCast(const Expr& e) {
 std::span<const Rule> allRules() { return rules; }
 
 std::vector<TypedRule> typedRules(DType type) {
-  const std::vector<std::pair<std::string, DType>> names{{"x", type}, {"y", type}, {"z", type},          {"c", type},
-                                                         {"d", type}, {"p", DType::Bool}, {"q", DType::Bool}};
+  const std::vector<std::pair<std::string, DType>> names{
+      {"x", type}, {"y", type},        {"z", type},       {"c", type},
+      {"d", type}, {"p", DType::Bool}, {"q", DType::Bool}};
   std::vector<TypedRule> out;
   for (const Rule& r : rules) {
     const size_t arrow = r.text.find("=>");
@@ -205,7 +211,8 @@ std::vector<TypedRule> typedRules(DType type) {
 }
 
 Expr applyRules(const Expr& root, Numerics mode) {
-  constexpr int kMostSteps = 16;  // at one node; rules make smaller or cheaper, so this is never reached
+  constexpr int kMostSteps =
+      16;  // at one node; rules make smaller or cheaper, so this is never reached
   return rewrite(root, [&](const Expr& e) -> Expr {
     Expr now = e;
     for (int i = 0; i < kMostSteps; ++i) {

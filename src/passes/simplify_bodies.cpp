@@ -40,8 +40,11 @@ void narrowOperands(const Graph& g, Node& n, Expr& body) {
     const Value v = n.operands[i];
     const Const* c = g.node(v).as<Const>();
     const size_t same = std::find(n.operands.begin(), n.operands.end(), v) - n.operands.begin();
-    if (c && c->splat) first[operandName(static_cast<int>(i))] = c->splat;
-    else if (same != i) first[operandName(static_cast<int>(i))] = var(operandName(static_cast<int>(same)), g.type(v).dtype);
+    if (c && c->splat)
+      first[operandName(static_cast<int>(i))] = c->splat;
+    else if (same != i)
+      first[operandName(static_cast<int>(i))] =
+          var(operandName(static_cast<int>(same)), g.type(v).dtype);
   }
   if (!first.empty()) body = substitute(body, first);
 }
@@ -53,7 +56,8 @@ void dropUnused(const Graph& g, Node& n, Expr& body) {
   for (size_t i = 0; i < n.operands.size(); ++i) {
     const std::string name = operandName(static_cast<int>(i));
     if (std::find(used.begin(), used.end(), name) == used.end()) continue;
-    renamed[name] = var(operandName(static_cast<int>(operands.size())), g.type(n.operands[i]).dtype);
+    renamed[name] =
+        var(operandName(static_cast<int>(operands.size())), g.type(n.operands[i]).dtype);
     operands.push_back(n.operands[i]);
   }
   if (operands.size() == n.operands.size()) return;
@@ -80,7 +84,8 @@ std::vector<Value> simplified(Graph& out, Node n, Numerics mode) {
     return keep(out, std::move(n));
   }
   const Var* v = body.as<Var>();
-  if (v && n.operands.size() == 1 && v->name == operandName(0) && sameShape(out.type(n.operands[0]).shape, n.results[0].shape))
+  if (v && n.operands.size() == 1 && v->name == operandName(0) &&
+      sameShape(out.type(n.operands[0]).shape, n.results[0].shape))
     return {n.operands[0]};
   n.kind = Map{body};
   return keep(out, std::move(n));
@@ -93,7 +98,8 @@ Graph simplifyBodies(const Graph& in) {
 }
 Graph simplifyBodiesOrdered(const Graph& in) {
   return rebuild(in, [&](Graph& out, Node n) {
-    return simplified(out, withinNested(std::move(n), in, simplifyBodiesOrdered), Numerics::Ordered);
+    return simplified(out, withinNested(std::move(n), in, simplifyBodiesOrdered),
+                      Numerics::Ordered);
   });
 }
 Graph simplifyBodiesFast(const Graph& in) {
@@ -102,10 +108,12 @@ Graph simplifyBodiesFast(const Graph& in) {
   });
 }
 
-const Pass strict{"simplify-bodies", "apply the exact scalar rules to bodies, splats as numbers", simplifyBodies};
-const Pass ordered{"simplify-bodies-ordered", "apply the scalar rules that change last bits", simplifyBodiesOrdered,
-                   Numerics::Ordered};
-const Pass fast{"simplify-bodies-fast", "apply the scalar rules that follow from algebra", simplifyBodiesFast, Numerics::Fast};
+const Pass strict{"simplify-bodies", "apply the exact scalar rules to bodies, splats as numbers",
+                  simplifyBodies};
+const Pass ordered{"simplify-bodies-ordered", "apply the scalar rules that change last bits",
+                   simplifyBodiesOrdered, Numerics::Ordered};
+const Pass fast{"simplify-bodies-fast", "apply the scalar rules that follow from algebra",
+                simplifyBodiesFast, Numerics::Fast};
 
 }  // namespace
 }  // namespace tektite

@@ -25,7 +25,9 @@ Memory::Memory(size_t bytes) : bytes_(bytes) {
 void Memory::Free::operator()(char* p) const { std::free(p); }
 
 Array::Array(DType type, std::vector<int64_t> shape)
-    : type(type), shape(std::move(shape)), memory(static_cast<size_t>(elementsOf(this->shape) * bytes(type))) {}
+    : type(type),
+      shape(std::move(shape)),
+      memory(static_cast<size_t>(elementsOf(this->shape) * bytes(type))) {}
 
 int64_t Array::elements() const { return elementsOf(shape); }
 
@@ -36,7 +38,8 @@ int64_t elementsOf(const std::vector<int64_t>& shape) {
 }
 
 std::string shapeText(DType type, const std::vector<int64_t>& shape) {
-  return shape.empty() ? std::string(name(type)) : fmt::format("{}[{}]", name(type), fmt::join(shape, "x"));
+  return shape.empty() ? std::string(name(type))
+                       : fmt::format("{}[{}]", name(type), fmt::join(shape, "x"));
 }
 
 Array randomArray(DType type, std::vector<int64_t> shape, uint64_t seed, int64_t limit) {
@@ -45,8 +48,10 @@ Array randomArray(DType type, std::vector<int64_t> shape, uint64_t seed, int64_t
   std::normal_distribution<double> normal(0, 0.5);
   std::uniform_int_distribution<int64_t> whole(0, type == DType::Bool ? 1 : limit - 1);
   for (int64_t i = 0, n = array.elements(); i < n; ++i) {
-    if (isFloat(type)) storeFloat(type, array.data(), i, normal(random));
-    else storeInteger(type, array.data(), i, whole(random));
+    if (isFloat(type))
+      storeFloat(type, array.data(), i, normal(random));
+    else
+      storeInteger(type, array.data(), i, whole(random));
   }
   return array;
 }

@@ -12,6 +12,8 @@ Array readArray(const std::string& path) {
   return array;
 }
 
-void writeNpy(const std::string& path, const Array& array) { writeNpy(path, array.type, array.shape, array.data()); }
+void writeNpy(const std::string& path, const Array& array) {
+  writeNpy(path, array.type, array.shape, array.data());
+}
 
 }  // namespace tektite

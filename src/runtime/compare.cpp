@@ -1,9 +1,9 @@
 #include "runtime/compare.h"
 
+#include <fmt/ranges.h>
+
 #include <cmath>
 #include <limits>
-
-#include <fmt/ranges.h>
 
 #include "support/check.h"
 
@@ -26,11 +26,15 @@ double difference(double a, double b) {
 Comparison compareIntegers(const Array& found, const Array& expected) {
   Comparison c;
   for (int64_t i = 0, n = found.elements(); i < n; ++i) {
-    const int64_t a = loadInteger(found.type, found.data(), i), b = loadInteger(found.type, expected.data(), i);
+    const int64_t a = loadInteger(found.type, found.data(), i),
+                  b = loadInteger(found.type, expected.data(), i);
     if (a == b) continue;
     c.maxAbs = std::max(c.maxAbs, std::fabs(static_cast<double>(a) - static_cast<double>(b)));
-    c.maxRel = std::max(c.maxRel, b ? std::fabs(static_cast<double>(a) / static_cast<double>(b) - 1) : 0.0);
-    if (c.ok) c.problem = fmt::format("[{}]: {} found, expected {}", fmt::join(coordinatesOf(i, found.shape), ", "), a, b);
+    c.maxRel = std::max(c.maxRel,
+                        b ? std::fabs(static_cast<double>(a) / static_cast<double>(b) - 1) : 0.0);
+    if (c.ok)
+      c.problem = fmt::format("[{}]: {} found, expected {}",
+                              fmt::join(coordinatesOf(i, found.shape), ", "), a, b);
     c.ok = false;
   }
   return c;
@@ -45,15 +49,21 @@ Comparison compareFloats(const Array& found, const Array& expected, const Tolera
     if (std::isfinite(b)) largest = std::max(largest, b);
   }
   for (int64_t i = 0; i < n; ++i) {
-    const double a = loadFloat(found.type, found.data(), i), b = loadFloat(found.type, expected.data(), i);
+    const double a = loadFloat(found.type, found.data(), i),
+                 b = loadFloat(found.type, expected.data(), i);
     const double d = difference(a, b);
     const double scale = tolerance.ofLargest ? largest : std::isfinite(b) ? std::fabs(b) : 0;
-    const double allowed = tolerance.ofLargest ? *tolerance.ofLargest * largest : tolerance.absolute + tolerance.relative * scale;
+    const double allowed = tolerance.ofLargest ? *tolerance.ofLargest * largest
+                                               : tolerance.absolute + tolerance.relative * scale;
     c.maxAbs = std::max(c.maxAbs, d);
-    if (scale > 0) c.maxRel = std::max(c.maxRel, d / scale);
-    else if (d > 0 && tolerance.ofLargest) c.maxRel = std::numeric_limits<double>::infinity();
+    if (scale > 0)
+      c.maxRel = std::max(c.maxRel, d / scale);
+    else if (d > 0 && tolerance.ofLargest)
+      c.maxRel = std::numeric_limits<double>::infinity();
     if (d <= allowed) continue;
-    if (c.ok) c.problem = fmt::format("[{}]: {} found, expected {}", fmt::join(coordinatesOf(i, found.shape), ", "), a, b);
+    if (c.ok)
+      c.problem = fmt::format("[{}]: {} found, expected {}",
+                              fmt::join(coordinatesOf(i, found.shape), ", "), a, b);
     c.ok = false;
   }
   return c;
@@ -65,9 +75,11 @@ Comparison compare(const Array& found, const Array& expected, const Tolerance& t
   if (found.type != expected.type || found.shape != expected.shape) {
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
     return {false, kInfinity, kInfinity,
-            fmt::format("{} found, expected {}", shapeText(found.type, found.shape), shapeText(expected.type, expected.shape))};
+            fmt::format("{} found, expected {}", shapeText(found.type, found.shape),
+                        shapeText(expected.type, expected.shape))};
   }
-  return isFloat(found.type) ? compareFloats(found, expected, tolerance) : compareIntegers(found, expected);
+  return isFloat(found.type) ? compareFloats(found, expected, tolerance)
+                             : compareIntegers(found, expected);
 }
 
 }  // namespace tektite

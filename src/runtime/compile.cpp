@@ -20,23 +20,34 @@ double secondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-enum class Role : uint8_t { Data, Group, Host, Unsupported };  // Host: control flow, executed by the interpreter
+enum class Role : uint8_t {
+  Data,
+  Group,
+  Host,
+  Unsupported
+};  // Host: control flow, executed by the interpreter
 
 Role roleOf(const Node& node) {
-  return std::visit(overloaded{
-      [](const Input&) { return Role::Data; }, [](const Const&) { return Role::Data; }, [](const Group&) { return Role::Group; },
-      [](const Map&) { return Role::Unsupported; }, [](const Reduce&) { return Role::Unsupported; },
-      [](const Contract&) { return Role::Unsupported; }, [](const View&) { return Role::Unsupported; },
-      [](const Gather&) { return Role::Unsupported; }, [](const Concat&) { return Role::Unsupported; },
-      [](const Update&) { return Role::Unsupported; }, [](const Branch&) { return Role::Host; },
-      [](const Loop&) { return Role::Host; }, [](const Scan&) { return Role::Host; }, [](const Call&) { return Role::Unsupported; }},
+  return std::visit(
+      overloaded{
+          [](const Input&) { return Role::Data; }, [](const Const&) { return Role::Data; },
+          [](const Group&) { return Role::Group; }, [](const Map&) { return Role::Unsupported; },
+          [](const Reduce&) { return Role::Unsupported; },
+          [](const Contract&) { return Role::Unsupported; },
+          [](const View&) { return Role::Unsupported; },
+          [](const Gather&) { return Role::Unsupported; },
+          [](const Concat&) { return Role::Unsupported; },
+          [](const Update&) { return Role::Unsupported; }, [](const Branch&) { return Role::Host; },
+          [](const Loop&) { return Role::Host; }, [](const Scan&) { return Role::Host; },
+          [](const Call&) { return Role::Unsupported; }},
       node.kind);
 }
 
 /// Makes slots, steps and the memory plan around compiled kernels.
 class Assembler {
  public:
-  Assembler(Program& program, const CompileOptions& options) : program_(program), options_(options) {}
+  Assembler(Program& program, const CompileOptions& options)
+      : program_(program), options_(options) {}
 
   /// `kernels`: of the groups, in order; none where groups are interpreted.
   void run(std::vector<GroupKernel> kernels) {
@@ -48,11 +59,14 @@ class Assembler {
       if (role == Role::Data) continue;
       const int number = static_cast<int>(i);
       for (size_t r = 0; r < node.results.size(); ++r) resultSlot({number, static_cast<int>(r)});
-      if (role == Role::Host || options_.interpret) addBody(number);
-      else addKernel(number, kernels[next++]);
+      if (role == Role::Host || options_.interpret)
+        addBody(number);
+      else
+        addKernel(number, kernels[next++]);
     }
     addCopies();
-    for (const KernelInfo& kernel : program_.kernels) program_.scratchBytes = std::max(program_.scratchBytes, kernel.artifact.needs.scratchBytes);
+    for (const KernelInfo& kernel : program_.kernels)
+      program_.scratchBytes = std::max(program_.scratchBytes, kernel.artifact.needs.scratchBytes);
     placeSlots();
     placeBarriers();
   }
@@ -71,7 +85,8 @@ class Assembler {
   void bindPorts() {
     const Graph& graph = program_.graph;
     for (Value v : graph.inputs()) {
-      program_.slotOf[v] = newSlot({Slot::Input, bytesOf(v), 0, static_cast<int>(program_.inputs.size()), nullptr});
+      program_.slotOf[v] =
+          newSlot({Slot::Input, bytesOf(v), 0, static_cast<int>(program_.inputs.size()), nullptr});
       program_.inputs.push_back(graph.type(v));
       program_.inputNames.push_back(graph.node(v).name);
     }
@@ -81,7 +96,8 @@ class Assembler {
       outputSlots_.push_back(slot);
       if (roleOf(graph.node(v)) != Role::Data) program_.slotOf.try_emplace(v, slot);
       program_.outputs.push_back(graph.type(v));
-      program_.outputNames.push_back(i < graph.outputNames.size() ? graph.outputNames[i] : fmt::format("output_{}", i));
+      program_.outputNames.push_back(i < graph.outputNames.size() ? graph.outputNames[i]
+                                                                  : fmt::format("output_{}", i));
     }
   }
 
@@ -114,7 +130,8 @@ class Assembler {
     const Node& node = program_.graph.nodes[number];
     Step step{Step::Body, static_cast<int>(program_.kernels.size()), {}, true, true, number};
     for (Value v : node.operands) step.slots.push_back(operandSlot(v));
-    for (size_t r = 0; r < node.results.size(); ++r) step.slots.push_back(resultSlot({number, static_cast<int>(r)}));
+    for (size_t r = 0; r < node.results.size(); ++r)
+      step.slots.push_back(resultSlot({number, static_cast<int>(r)}));
     KernelInfo info;
     info.interpreted = true;
     if (const Group* group = node.as<Group>()) {
@@ -125,7 +142,8 @@ class Assembler {
       info.name = fmt::format("host{}", program_.kernels.size());
       info.nodes = {node.origin};
       for (int slot : step.slots) info.cost.bytesRead += program_.slots[slot].bytes;
-      for (const TensorType& type : node.results) info.cost.bytesWritten += type.elements() * bytes(type.dtype);
+      for (const TensorType& type : node.results)
+        info.cost.bytesWritten += type.elements() * bytes(type.dtype);
       info.cost.bytesRead -= info.cost.bytesWritten;
     }
     program_.kernels.push_back(std::move(info));
@@ -141,19 +159,22 @@ class Assembler {
     const PlanBuffer& buffer = kernel.plan.buffer(argument);
     const auto position = [&](const std::vector<Value>& values) {
       const auto at = std::find(values.begin(), values.end(), buffer.value);
-      TEKTITE_CHECK(at != values.end(), "{}: buffer {} is no port of the group", kernel.info.name, argument);
+      TEKTITE_CHECK(at != values.end(), "{}: buffer {} is no port of the group", kernel.info.name,
+                    argument);
       return static_cast<int>(at - values.begin());
     };
     switch (buffer.kind) {
       case PlanBuffer::Input: return operandSlot(node.operands[position(g.body->inputs())]);
-      case PlanBuffer::Constant: return constantSlot(*g.body->node(buffer.value).as<Const>(), g.body->type(buffer.value));
+      case PlanBuffer::Constant:
+        return constantSlot(*g.body->node(buffer.value).as<Const>(), g.body->type(buffer.value));
       case PlanBuffer::Output: return resultSlot({group, position(g.body->outputs)});
       case PlanBuffer::Scratch: break;
     }
     TEKTITE_CHECK(false, "{}: scratch {} is a parameter", kernel.info.name, argument);
   }
 
-  int packedSlot(const Group& g, const GroupPlan& plan, const PackedConstant& packed, KernelInfo& info) {
+  int packedSlot(const Group& g, const GroupPlan& plan, const PackedConstant& packed,
+                 KernelInfo& info) {
     const PlanBuffer& buffer = plan.buffer(packed.source);
     const TensorType& type = buffer.type;  // axes may be merged
     const Const* constant = g.body->node(buffer.value).as<Const>();
@@ -186,17 +207,23 @@ class Assembler {
       step.slots.push_back(slot);
     }
     const KernelNeeds& needs = kernel.info.artifact.needs;
-    for (int64_t size : needs.mainAllocs) step.slots.push_back(newSlot({Slot::Arena, size, 0, 0, nullptr}));
-    if (needs.counters) step.slots.push_back(newSlot({Slot::Zeroed, needs.counters * 4, 0, 0, nullptr}));
+    for (int64_t size : needs.mainAllocs)
+      step.slots.push_back(newSlot({Slot::Arena, size, 0, 0, nullptr}));
+    if (needs.counters)
+      step.slots.push_back(newSlot({Slot::Zeroed, needs.counters * 4, 0, 0, nullptr}));
     for (const auto& [output, input] : kernel.inPlace) {
-      shared_.push_back({static_cast<int>(program_.steps.size()), argumentSlot(group, output, kernel), argumentSlot(group, input, kernel)});
+      shared_.push_back({static_cast<int>(program_.steps.size()),
+                         argumentSlot(group, output, kernel), argumentSlot(group, input, kernel)});
     }
-    step.solo = options_.threads == 1 || needs.tiles == 1 || kernel.info.cost.seconds < kSoloSeconds;
+    step.solo =
+        options_.threads == 1 || needs.tiles == 1 || kernel.info.cost.seconds < kSoloSeconds;
     const std::vector<TensorType>& results = program_.graph.nodes[group].results;
-    const bool empty = std::all_of(results.begin(), results.end(), [](const TensorType& t) { return t.elements() == 0; });
+    const bool empty = std::all_of(results.begin(), results.end(),
+                                   [](const TensorType& t) { return t.elements() == 0; });
     if (!empty) program_.steps.push_back(std::move(step));
     numbers_.push_back(static_cast<int>(program_.kernels.size()));
-    if (kernel.info.sameAs >= 0) kernel.info.sameAs = numbers_[static_cast<size_t>(kernel.info.sameAs)];
+    if (kernel.info.sameAs >= 0)
+      kernel.info.sameAs = numbers_[static_cast<size_t>(kernel.info.sameAs)];
     program_.kernels.push_back(std::move(kernel.info));
   }
 
@@ -220,9 +247,13 @@ class Assembler {
     for (size_t i = 0; i < owner.size(); ++i) owner[i] = static_cast<int>(i);
     for (const Shared& pair : shared_) {
       const int input = owner[pair.input];  // earlier steps come first, so it owns itself
-      const bool arena = program_.slots[pair.output].kind == Slot::Arena && program_.slots[input].kind == Slot::Arena;
-      if (!arena || !options_.reuseMemory || owner[pair.output] != pair.output || lives[pair.output].first != pair.step) continue;
-      if (lives[input].last != pair.step || lives[pair.output].bytes != lives[input].bytes) continue;
+      const bool arena = program_.slots[pair.output].kind == Slot::Arena &&
+                         program_.slots[input].kind == Slot::Arena;
+      if (!arena || !options_.reuseMemory || owner[pair.output] != pair.output ||
+          lives[pair.output].first != pair.step)
+        continue;
+      if (lives[input].last != pair.step || lives[pair.output].bytes != lives[input].bytes)
+        continue;
       lives[input].last = lives[pair.output].last;
       lives[pair.output].bytes = 0;
       owner[pair.output] = input;
@@ -290,7 +321,8 @@ class Assembler {
       const std::vector<Touch> touches = touchesOf(step);
       const auto conflicts = [&](const Touch& now) {
         return std::any_of(since.begin(), since.end(), [&](const Touch& before) {
-          return (before.write || now.write) && !(before.solo && now.solo) && overlap(before.slot, now.slot);
+          return (before.write || now.write) && !(before.solo && now.solo) &&
+                 overlap(before.slot, now.slot);
         });
       };
       step.barrier = std::any_of(touches.begin(), touches.end(), conflicts);
@@ -303,20 +335,23 @@ class Assembler {
   const CompileOptions& options_;
   std::vector<int> outputSlots_;
   std::vector<Shared> shared_;
-  std::vector<int> numbers_;                 // of Program::kernels, by group
+  std::vector<int> numbers_;  // of Program::kernels, by group
   std::map<const void*, int> constantSlots_;
   std::unordered_map<Hash, int> packedSlots_;
 };
 
 }  // namespace
 
-std::map<std::string, int64_t> completeDims(const Graph& graph, const std::map<std::string, int64_t>& given) {
+std::map<std::string, int64_t> completeDims(const Graph& graph,
+                                            const std::map<std::string, int64_t>& given) {
   std::map<std::string, int64_t> values = given;
-  for (const auto& [name, range] : graph.dims) values.try_emplace(name, std::max<int64_t>(range.low, 1));
+  for (const auto& [name, range] : graph.dims)
+    values.try_emplace(name, std::max<int64_t>(range.low, 1));
   return values;
 }
 
-Graph prepareGraph(const Graph& model, const std::map<std::string, int64_t>& dims, const PassOptions& passes) {
+Graph prepareGraph(const Graph& model, const std::map<std::string, int64_t>& dims,
+                   const PassOptions& passes) {
   return runPasses(bindDims(model, completeDims(model, dims)), passes);
 }
 
@@ -330,9 +365,11 @@ std::shared_ptr<const Program> compile(const Graph& prepared, const CompileOptio
   for (size_t i = 0; i < program->graph.nodes.size(); ++i) {
     const Node& node = program->graph.nodes[i];
     const Role role = roleOf(node);
-    const bool fixed = std::all_of(node.results.begin(), node.results.end(), [](const TensorType& t) { return t.isStatic(); });
+    const bool fixed = std::all_of(node.results.begin(), node.results.end(),
+                                   [](const TensorType& t) { return t.isStatic(); });
     if (role == Role::Unsupported || !fixed) {
-      userError("node '{}': {} can't be compiled yet", node.origin.empty() ? fmt::format("%{}", i) : node.origin,
+      userError("node '{}': {} can't be compiled yet",
+                node.origin.empty() ? fmt::format("%{}", i) : node.origin,
                 fixed ? "a call of a host routine" : "a result whose shape depends on data");
     }
     if (role == Role::Group) groups.push_back(static_cast<int>(i));

@@ -11,22 +11,26 @@
 namespace tektite {
 
 struct CompileOptions {
-  Target target;                  ///< a CPU that this machine can run, unless `code` is off
+  Target target;  ///< a CPU that this machine can run, unless `code` is off
   FusionOptions fusion;
   PassOptions passes;
-  int threads = 1;                ///< of the runs; compilation takes all cores
-  bool interpret = false;         ///< groups are executed by the graph interpreter: slow, and needs no code
-  bool code = true;               ///< off: everything but object code, to look at
-  bool reuseMemory = true;        ///< off: every value keeps its memory until the end of the run
-  std::string cacheFolder;        ///< "": no cache on disk
-  std::function<void(std::string_view stage, size_t done, size_t total)> progress;  ///< may be called from several threads, one at a time
+  int threads = 1;  ///< of the runs; compilation takes all cores
+  bool interpret =
+      false;         ///< groups are executed by the graph interpreter: slow, and needs no code
+  bool code = true;  ///< off: everything but object code, to look at
+  bool reuseMemory = true;  ///< off: every value keeps its memory until the end of the run
+  std::string cacheFolder;  ///< "": no cache on disk
+  std::function<void(std::string_view stage, size_t done, size_t total)>
+      progress;  ///< may be called from several threads, one at a time
 };
 
 /// The graph after bindDims and the passes.
-Graph prepareGraph(const Graph& model, const std::map<std::string, int64_t>& dims, const PassOptions&);
+Graph prepareGraph(const Graph& model, const std::map<std::string, int64_t>& dims,
+                   const PassOptions&);
 /// From a static graph after the passes to what runs. UserError: what can't run on this target.
 std::shared_ptr<const Program> compile(const Graph& prepared, const CompileOptions&);
 /// The values of all named dims: those given, 1 (or the smallest legal) for the others. UserError: a name that the graph lacks.
-std::map<std::string, int64_t> completeDims(const Graph&, const std::map<std::string, int64_t>& given);
+std::map<std::string, int64_t> completeDims(const Graph&,
+                                            const std::map<std::string, int64_t>& given);
 
 }  // namespace tektite

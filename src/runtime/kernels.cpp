@@ -23,8 +23,10 @@ constexpr size_t kNameLength = 40;
 std::string identifier(const std::string& origin) {
   std::string name;
   for (char c : origin) {
-    if (std::isalnum(static_cast<unsigned char>(c))) name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    else if (!name.empty() && name.back() != '_') name += '_';
+    if (std::isalnum(static_cast<unsigned char>(c)))
+      name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    else if (!name.empty() && name.back() != '_')
+      name += '_';
   }
   while (!name.empty() && name.back() == '_') name.pop_back();
   if (name.size() <= kNameLength) return name;
@@ -72,7 +74,8 @@ double secondsSince(std::chrono::steady_clock::time_point start) {
 
 class Progress {
  public:
-  Progress(const CompileOptions& options, std::string_view stage, size_t total) : options_(options), stage_(stage), total_(total) {}
+  Progress(const CompileOptions& options, std::string_view stage, size_t total)
+      : options_(options), stage_(stage), total_(total) {}
   void step() {
     if (!options_.progress) return;
     std::lock_guard lock(guard_);
@@ -87,7 +90,9 @@ class Progress {
 };
 
 /// The pairs that may come true: the input is made by another kernel. Their parameters then promise nothing of each other.
-std::vector<std::pair<std::string, std::string>> inPlacePairs(const Graph& graph, const Node& node, const GroupPlan& plan, LoweredKernel& lowered) {
+std::vector<std::pair<std::string, std::string>> inPlacePairs(const Graph& graph, const Node& node,
+                                                              const GroupPlan& plan,
+                                                              LoweredKernel& lowered) {
   const std::vector<Value> inputs = node.as<Group>()->body->inputs();
   std::vector<std::pair<std::string, std::string>> pairs;
   for (const auto& [output, input] : lowered.inPlace) {
@@ -95,13 +100,15 @@ std::vector<std::pair<std::string, std::string>> inPlacePairs(const Graph& graph
     if (at == inputs.end() || !graph.node(node.operands[at - inputs.begin()]).as<Group>()) continue;
     pairs.emplace_back(output, input);
     for (size_t i = 0; i < lowered.arguments.size(); ++i) {
-      if (lowered.arguments[i] == output || lowered.arguments[i] == input) lowered.module.kernels[0].params[i].buffer.alias = "inplace";
+      if (lowered.arguments[i] == output || lowered.arguments[i] == input)
+        lowered.module.kernels[0].params[i].buffer.alias = "inplace";
     }
   }
   return pairs;
 }
 
-GroupKernel makeKernel(const Graph& graph, const Node& node, size_t number, const CompileOptions& options, KernelModule& module) {
+GroupKernel makeKernel(const Graph& graph, const Node& node, size_t number,
+                       const CompileOptions& options, KernelModule& module) {
   const Group& group = *node.as<Group>();
   TEKTITE_CHECK(group.plan, "group {} has no plan", number);
   GroupKernel kernel;
@@ -115,7 +122,8 @@ GroupKernel makeKernel(const Graph& graph, const Node& node, size_t number, cons
   kernel.info.plan = toText(*group.plan);
   kernel.info.schedule = toText(kernel.plan, schedule);
   kernel.inPlace = inPlacePairs(graph, node, kernel.plan, lowered);
-  for (const Param& param : lowered.kernel().params) kernel.aligns.push_back(std::max<int64_t>(param.buffer.align, bytes(param.buffer.type)));
+  for (const Param& param : lowered.kernel().params)
+    kernel.aligns.push_back(std::max<int64_t>(param.buffer.align, bytes(param.buffer.type)));
   kernel.arguments = std::move(lowered.arguments);
   kernel.packed = std::move(lowered.packed);
   kernel.info.text = toText(lowered.module);
@@ -129,8 +137,11 @@ GroupKernel makeKernel(const Graph& graph, const Node& node, size_t number, cons
 /// The object code of a kernel, from the cache or the compiler.
 std::vector<char> codeOf(KernelInfo& info, const CompileOptions& options, const CodeCache& cache) {
   const auto start = std::chrono::steady_clock::now();
-  const Hash key = Hasher().add(std::string_view(withoutComments(info.artifact.text, ';'))).add(std::string_view(options.target.toText()))
-                       .add(std::string_view(LLVM_VERSION_STRING)).finish();
+  const Hash key = Hasher()
+                       .add(std::string_view(withoutComments(info.artifact.text, ';')))
+                       .add(std::string_view(options.target.toText()))
+                       .add(std::string_view(LLVM_VERSION_STRING))
+                       .finish();
   std::optional<std::vector<char>> code = cache.find(key);
   info.cached = code.has_value();
   if (!code) {
@@ -147,14 +158,16 @@ std::vector<std::string> originsOf(const Graph& body) {
   std::vector<std::string> origins;
   for (const Node& node : body.nodes) {
     const bool computes = !node.as<Input>() && !node.as<Const>();
-    if (computes && !node.origin.empty() && std::find(origins.begin(), origins.end(), node.origin) == origins.end()) {
+    if (computes && !node.origin.empty() &&
+        std::find(origins.begin(), origins.end(), node.origin) == origins.end()) {
       origins.push_back(node.origin);
     }
   }
   return origins;
 }
 
-std::vector<GroupKernel> makeKernels(const Graph& graph, const std::vector<int>& groups, const CompileOptions& options,
+std::vector<GroupKernel> makeKernels(const Graph& graph, const std::vector<int>& groups,
+                                     const CompileOptions& options,
                                      std::shared_ptr<const void>& code) {
   const int threads = hardwareThreads();
   std::vector<GroupKernel> kernels(groups.size());
@@ -169,8 +182,10 @@ std::vector<GroupKernel> makeKernels(const Graph& graph, const std::vector<int>&
   std::vector<size_t> distinct;
   for (size_t i = 0; i < kernels.size(); ++i) {
     const auto [at, isNew] = first.emplace(modules[i].kernels[0].name, i);
-    if (isNew) distinct.push_back(i);
-    else kernels[i].info.sameAs = static_cast<int>(at->second);
+    if (isNew)
+      distinct.push_back(i);
+    else
+      kernels[i].info.sameAs = static_cast<int>(at->second);
   }
 
   const CodeCache cache(options.code ? options.cacheFolder : "");
@@ -179,7 +194,8 @@ std::vector<GroupKernel> makeKernels(const Graph& graph, const std::vector<int>&
   parallelFor(distinct.size(), threads, [&](size_t i) {
     KernelInfo& info = kernels[distinct[i]].info;
     const KernelModule& module = modules[distinct[i]];
-    info.artifact = emitLlvm(module, module.kernels[0], options.target, fastMath(options.fusion.numerics));
+    info.artifact =
+        emitLlvm(module, module.kernels[0], options.target, fastMath(options.fusion.numerics));
     if (options.code) objects[distinct[i]] = codeOf(info, options, cache);
     compiling.step();
   });
@@ -191,8 +207,10 @@ std::vector<GroupKernel> makeKernels(const Graph& graph, const std::vector<int>&
   for (GroupKernel& kernel : kernels) {
     if (kernel.info.sameAs >= 0) kernel.info.artifact = kernels[kernel.info.sameAs].info.artifact;
     if (!options.code) continue;
-    kernel.info.function = reinterpret_cast<KernelFunction>(loaded->find(kernel.info.artifact.symbol));
-    TEKTITE_CHECK(kernel.info.function, "no symbol {} in the code of {}", kernel.info.artifact.symbol, kernel.info.name);
+    kernel.info.function =
+        reinterpret_cast<KernelFunction>(loaded->find(kernel.info.artifact.symbol));
+    TEKTITE_CHECK(kernel.info.function, "no symbol {} in the code of {}",
+                  kernel.info.artifact.symbol, kernel.info.name);
   }
   code = std::move(loaded);
   return kernels;

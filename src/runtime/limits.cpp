@@ -12,12 +12,12 @@
 namespace tektite {
 namespace {
 
-constexpr int64_t kArrayBytes = 64 << 20;   // each of three: beyond any last-level cache of a core
-constexpr int64_t kFmaRounds = 200000;      // about 0.5 ms
+constexpr int64_t kArrayBytes = 64 << 20;  // each of three: beyond any last-level cache of a core
+constexpr int64_t kFmaRounds = 200000;     // about 0.5 ms
 
 #if defined(__x86_64__)
 
-constexpr int kAccumulators = 12;           // latency 4, two a cycle: 8 would just do
+constexpr int kAccumulators = 12;  // latency 4, two a cycle: 8 would just do
 
 __attribute__((target("avx512f"))) float fmaAvx512(int64_t rounds) {
   __m512 sum[kAccumulators], m = _mm512_set1_ps(0.999f), a = _mm512_set1_ps(1e-3f);
@@ -73,7 +73,8 @@ float readAll(const float* from, int64_t count) {
 
 void triad(float* to, const float* b, const float* c, int64_t count) {
   const __m128 s = _mm_set1_ps(3.0f);
-  for (int64_t i = 0; i + 4 <= count; i += 4) _mm_stream_ps(to + i, _mm_add_ps(_mm_load_ps(b + i), _mm_mul_ps(s, _mm_load_ps(c + i))));
+  for (int64_t i = 0; i + 4 <= count; i += 4)
+    _mm_stream_ps(to + i, _mm_add_ps(_mm_load_ps(b + i), _mm_mul_ps(s, _mm_load_ps(c + i))));
   _mm_sfence();
 }
 
@@ -113,7 +114,8 @@ double bestRate(Team& team, double seconds, double unitsOfTeam, Work work) {
   do {
     const auto start = Clock::now();
     team.run([](void* context, int thread) { (*static_cast<Work*>(context))(thread); }, &work);
-    best = std::max(best, unitsOfTeam / std::chrono::duration<double>(Clock::now() - start).count());
+    best =
+        std::max(best, unitsOfTeam / std::chrono::duration<double>(Clock::now() - start).count());
   } while (Clock::now() < end);
   return best;
 }
@@ -132,16 +134,17 @@ Limits measureLimits(Team& team, double seconds) {
   });
   const int64_t count = kArrayBytes / 4 / threads / 64 * 64, total = count * threads;
   const Array a(DType::F32, {total}), b(DType::F32, {total}), c(DType::F32, {total});
-  const auto part = [&](const Array& array, int thread) { return static_cast<float*>(array.data()) + count * thread; };
+  const auto part = [&](const Array& array, int thread) {
+    return static_cast<float*>(array.data()) + count * thread;
+  };
   std::fill_n(static_cast<float*>(a.data()), total, 0.0f);
   std::fill_n(static_cast<float*>(b.data()), total, 1.0f);
   std::fill_n(static_cast<float*>(c.data()), total, 2.0f);
   limits.readBytes = bestRate(team, seconds / 3, 8.0 * static_cast<double>(total), [&](int t) {
     sink = readAll(part(b, t), count) + readAll(part(c, t), count);
   });
-  limits.triadBytes = bestRate(team, seconds / 3, 12.0 * static_cast<double>(total), [&](int t) {
-    triad(part(a, t), part(b, t), part(c, t), count);
-  });
+  limits.triadBytes = bestRate(team, seconds / 3, 12.0 * static_cast<double>(total),
+                               [&](int t) { triad(part(a, t), part(b, t), part(c, t), count); });
   return limits;
 }
 

@@ -11,10 +11,13 @@ constexpr int64_t kAlign = 64;  // bytes: a cache line, and the widest vector
 
 int64_t aligned(int64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
-bool overlap(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
+bool overlap(const Lifetime& a, const Lifetime& b) {
+  return a.first <= b.last && b.first <= a.last;
+}
 
 /// The smallest gap between the placed buffers that are alive with `lifetimes[at]`; behind them where none fits.
-int64_t bestOffset(const std::vector<Lifetime>& lifetimes, const std::vector<int>& byOffset, const MemoryPlan& plan, int at) {
+int64_t bestOffset(const std::vector<Lifetime>& lifetimes, const std::vector<int>& byOffset,
+                   const MemoryPlan& plan, int at) {
   const int64_t bytes = aligned(lifetimes[at].bytes);
   int64_t end = 0, best = -1, smallest = 0;
   for (int other : byOffset) {
@@ -37,8 +40,9 @@ MemoryPlan place(const std::vector<Lifetime>& lifetimes, const std::vector<int>&
     if (lifetimes[at].bytes == 0) continue;
     plan.offsets[at] = bestOffset(lifetimes, byOffset, plan, at);
     plan.bytes = std::max(plan.bytes, plan.offsets[at] + aligned(lifetimes[at].bytes));
-    const auto where = std::upper_bound(byOffset.begin(), byOffset.end(), at,
-                                        [&](int a, int b) { return plan.offsets[a] < plan.offsets[b]; });
+    const auto where = std::upper_bound(byOffset.begin(), byOffset.end(), at, [&](int a, int b) {
+      return plan.offsets[a] < plan.offsets[b];
+    });
     byOffset.insert(where, at);
   }
   return plan;
@@ -50,7 +54,8 @@ MemoryPlan planMemory(const std::vector<Lifetime>& lifetimes) {
   std::vector<int> sequence(lifetimes.size());
   std::iota(sequence.begin(), sequence.end(), 0);
   MemoryPlan oldest = place(lifetimes, sequence);
-  std::stable_sort(sequence.begin(), sequence.end(), [&](int a, int b) { return lifetimes[a].bytes > lifetimes[b].bytes; });
+  std::stable_sort(sequence.begin(), sequence.end(),
+                   [&](int a, int b) { return lifetimes[a].bytes > lifetimes[b].bytes; });
   MemoryPlan largest = place(lifetimes, sequence);
   return largest.bytes <= oldest.bytes ? largest : oldest;
 }

@@ -18,22 +18,26 @@ constexpr int64_t kChunk = 128 * kBlock;  // elements that a thread takes at a t
 /// Integer expressions over coordinates, evaluated for a block of elements one operation at a time.
 class BlockEvaluator {
  public:
-  BlockEvaluator(const std::vector<Expr>& roots, const std::vector<int64_t>& extents) : extents_(extents), registers_(extents.size()) {
+  BlockEvaluator(const std::vector<Expr>& roots, const std::vector<int64_t>& extents)
+      : extents_(extents), registers_(extents.size()) {
     for (const Expr& root : roots) {
       visit(root, [this](const Expr& e) { compile(e); });
       roots_.push_back(at_.at(root.hash()));
     }
     for (auto& r : registers_) r.resize(kBlock);
-    for (const auto& [reg, value] : constants_) std::fill(registers_[reg].begin(), registers_[reg].end(), value);
+    for (const auto& [reg, value] : constants_)
+      std::fill(registers_[reg].begin(), registers_[reg].end(), value);
   }
 
   /// Evaluates `count` elements from the flat index `first` on.
   void run(int64_t first, int64_t count) {
     std::vector<int64_t> coordinates(extents_.size());
-    for (size_t axis = extents_.size(); axis-- > 0; first /= extents_[axis]) coordinates[axis] = first % extents_[axis];
+    for (size_t axis = extents_.size(); axis-- > 0; first /= extents_[axis])
+      coordinates[axis] = first % extents_[axis];
     for (int64_t i = 0; i < count; ++i) {
       for (size_t axis = 0; axis < extents_.size(); ++axis) registers_[axis][i] = coordinates[axis];
-      for (size_t axis = extents_.size(); axis-- > 0 && ++coordinates[axis] == extents_[axis];) coordinates[axis] = 0;
+      for (size_t axis = extents_.size(); axis-- > 0 && ++coordinates[axis] == extents_[axis];)
+        coordinates[axis] = 0;
     }
     for (const Instruction& instruction : instructions_) execute(instruction, count);
   }
@@ -54,20 +58,23 @@ class BlockEvaluator {
 
   void compile(const Expr& e) {
     if (at_.count(e.hash())) return;
-    const int reg = std::visit(overloaded{
-        [&](const Imm& i) {
-          constants_.emplace_back(fresh(), i.integer);
-          return constants_.back().first;
-        },
-        [&](const Var& v) { return std::stoi(v.name.substr(1)); },
-        [&](const Load&) -> int { TEKTITE_CHECK(false, "a packed constant's index loads: {}", toText(e)); },
-        [&](const Cast& c) { return at_.at(c.arg.hash()); },
-        [&](const Apply& a) {
-          Instruction instruction{a.op, a.args.back().type(), fresh(), {}};
-          for (const Expr& arg : a.args) instruction.from.push_back(at_.at(arg.hash()));
-          instructions_.push_back(instruction);
-          return instruction.to;
-        }}, e->kind);
+    const int reg = std::visit(
+        overloaded{[&](const Imm& i) {
+                     constants_.emplace_back(fresh(), i.integer);
+                     return constants_.back().first;
+                   },
+                   [&](const Var& v) { return std::stoi(v.name.substr(1)); },
+                   [&](const Load&) -> int {
+                     TEKTITE_CHECK(false, "a packed constant's index loads: {}", toText(e));
+                   },
+                   [&](const Cast& c) { return at_.at(c.arg.hash()); },
+                   [&](const Apply& a) {
+                     Instruction instruction{a.op, a.args.back().type(), fresh(), {}};
+                     for (const Expr& arg : a.args) instruction.from.push_back(at_.at(arg.hash()));
+                     instructions_.push_back(instruction);
+                     return instruction.to;
+                   }},
+        e->kind);
     at_[e.hash()] = reg;
   }
 
@@ -103,13 +110,15 @@ class BlockEvaluator {
 };
 
 template <class T>
-void collect(const int64_t* address, const int64_t* guard, const void* source, void* to, int64_t first, int64_t count) {
+void collect(const int64_t* address, const int64_t* guard, const void* source, void* to,
+             int64_t first, int64_t count) {
   const T* from = static_cast<const T*>(source);
   T* out = static_cast<T*>(to) + first;
   for (int64_t i = 0; i < count; ++i) out[i] = guard[i] ? from[address[i]] : T{};
 }
 
-void gatherBytes(int size, const int64_t* address, const int64_t* guard, const void* source, void* to, int64_t first, int64_t count) {
+void gatherBytes(int size, const int64_t* address, const int64_t* guard, const void* source,
+                 void* to, int64_t first, int64_t count) {
   switch (size) {
     case 1: return collect<uint8_t>(address, guard, source, to, first, count);
     case 2: return collect<uint16_t>(address, guard, source, to, first, count);
@@ -121,12 +130,15 @@ void gatherBytes(int size, const int64_t* address, const int64_t* guard, const v
 
 }  // namespace
 
-Memory packConstant(const PackedConstant& packed, const TensorType& sourceType, const void* source, int threads) {
+Memory packConstant(const PackedConstant& packed, const TensorType& sourceType, const void* source,
+                    int threads) {
   const int64_t elements = packed.type.elements();
   const int size = bytes(packed.type.dtype);
-  TEKTITE_CHECK(packed.type.dtype == sourceType.dtype, "{} packed as {}", toText(sourceType), toText(packed.type));
+  TEKTITE_CHECK(packed.type.dtype == sourceType.dtype, "{} packed as {}", toText(sourceType),
+                toText(packed.type));
   Expr address = 0;
-  for (int axis = 0; axis < sourceType.rank(); ++axis) address = address * sourceType.shape[axis] + packed.index[axis];
+  for (int axis = 0; axis < sourceType.rank(); ++axis)
+    address = address * sourceType.shape[axis] + packed.index[axis];
   const std::vector<Expr> roots = {address, packed.guard ? packed.guard : boolean(true)};
   Memory memory(static_cast<size_t>(elements * size));
   parallelFor(static_cast<size_t>((elements + kChunk - 1) / kChunk), threads, [&](size_t chunk) {
@@ -135,7 +147,8 @@ Memory packConstant(const PackedConstant& packed, const TensorType& sourceType, 
     for (int64_t first = static_cast<int64_t>(chunk) * kChunk; first < end; first += kBlock) {
       const int64_t count = std::min(kBlock, end - first);
       evaluator.run(first, count);
-      gatherBytes(size, evaluator.result(0), evaluator.result(1), source, memory.data(), first, count);
+      gatherBytes(size, evaluator.result(0), evaluator.result(1), source, memory.data(), first,
+                  count);
     }
   });
   return memory;
@@ -147,8 +160,10 @@ const void* constantData(const Const& constant, const TensorType& type, Memory& 
   made = Memory(static_cast<size_t>(std::max<int64_t>(elements, 1) * bytes(type.dtype)));
   const Imm* value = constant.splat.as<Imm>();
   for (int64_t i = 0; i < elements; ++i) {
-    if (isFloat(type.dtype)) storeFloat(type.dtype, made.data(), i, value->real);
-    else storeInteger(type.dtype, made.data(), i, value->integer);
+    if (isFloat(type.dtype))
+      storeFloat(type.dtype, made.data(), i, value->real);
+    else
+      storeInteger(type.dtype, made.data(), i, value->integer);
   }
   return made.data();
 }

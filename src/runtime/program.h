@@ -19,37 +19,43 @@ struct Slot {
   int64_t offset = 0;
   int index = 0;
   const void* data = nullptr;
-  int64_t align = 1;           ///< bytes, that kernels assume
+  int64_t align = 1;  ///< bytes, that kernels assume
 };
 
 /// One entry of the launch list.
 struct Step {
-  enum Kind : uint8_t { Kernel, Copy, Body } kind = Kernel;  ///< Body: a group or a loop that the graph interpreter executes
-  int kernel = -1;              ///< of Program::kernels
-  std::vector<int> slots;       ///< a kernel's buffers in the order of KernelFunction; Copy: from, to; Body: operands, results
-  bool barrier = true;          ///< wait for all threads before it: it touches what a step since the last barrier wrote, or the other way
-  bool solo = false;            ///< thread 0 runs all of it
-  int node = -1;                ///< of Program::graph; -1: a copy
+  enum Kind : uint8_t {
+    Kernel,
+    Copy,
+    Body
+  } kind = Kernel;  ///< Body: a group or a loop that the graph interpreter executes
+  int kernel = -1;  ///< of Program::kernels
+  std::vector<int>
+      slots;  ///< a kernel's buffers in the order of KernelFunction; Copy: from, to; Body: operands, results
+  bool barrier =
+      true;  ///< wait for all threads before it: it touches what a step since the last barrier wrote, or the other way
+  bool solo = false;  ///< thread 0 runs all of it
+  int node = -1;      ///< of Program::graph; -1: a copy
 };
 
 /// What was decided and made for one group.
 struct KernelInfo {
-  std::string name;                 ///< short, readable, unique in the program: k3_conv1
-  std::vector<std::string> nodes;   ///< of the input model
-  std::string plan, schedule, text; ///< readable; empty where it wasn't made
+  std::string name;                  ///< short, readable, unique in the program: k3_conv1
+  std::vector<std::string> nodes;    ///< of the input model
+  std::string plan, schedule, text;  ///< readable; empty where it wasn't made
   Artifact artifact;
   Cost cost;
   int64_t packedBytes = 0;
-  int sameAs = -1;                  ///< the earlier kernel whose code it shares
-  bool interpreted = false;         ///< no code: the graph interpreter executes it
-  bool cached = false;              ///< the code came from disk
+  int sameAs = -1;           ///< the earlier kernel whose code it shares
+  bool interpreted = false;  ///< no code: the graph interpreter executes it
+  bool cached = false;       ///< the code came from disk
   double compileSeconds = 0;
   KernelFunction function = nullptr;
 };
 
 /// A compiled model with static shapes. Immutable; sessions run it.
 struct Program {
-  Graph graph;                      ///< of groups
+  Graph graph;  ///< of groups
   Ledger ledger;
   std::vector<std::string> inputNames, outputNames;
   std::vector<TensorType> inputs, outputs;
@@ -57,11 +63,11 @@ struct Program {
   std::vector<Step> steps;
   std::vector<KernelInfo> kernels;
   int64_t arenaBytes = 0, zeroedBytes = 0, packedBytes = 0, constantBytes = 0;
-  int64_t scratchBytes = 0;         ///< of each thread
+  int64_t scratchBytes = 0;  ///< of each thread
   double planSeconds = 0, codeSeconds = 0;
-  std::map<Value, int> slotOf;      ///< of every value of `graph` that has memory
+  std::map<Value, int> slotOf;  ///< of every value of `graph` that has memory
   std::vector<Memory> packed;
-  std::shared_ptr<const void> code; ///< loaded objects
+  std::shared_ptr<const void> code;  ///< loaded objects
 };
 
 class Team;
@@ -78,7 +84,7 @@ class Session {
   /// The same, step by step; adds the seconds of each step to `seconds`. `after` (if any) is called after each step.
   void runTimed(const void* const* inputs, void* const* outputs, std::vector<double>& seconds,
                 const std::function<void(int step)>& after = {});
-  void* data(int slot) const;       ///< of the run before, or in `after`
+  void* data(int slot) const;  ///< of the run before, or in `after`
   const Program& program() const { return *program_; }
   /// Arena, zeroed and scratch memory, bytes.
   int64_t bytes() const;

@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
-
 #include <set>
 
 namespace tektite {
@@ -23,7 +22,8 @@ int64_t minimumBytes(const Program& program) {
     const Group* group = node.as<Group>();
     for (const Node& inner : group ? group->body->nodes : std::vector<Node>{}) {
       const Const* constant = inner.as<Const>();
-      if (constant && constant->data && seen.insert(constant->data->data).second) total += bytesOf(inner.results[0]);
+      if (constant && constant->data && seen.insert(constant->data->data).second)
+        total += bytesOf(inner.results[0]);
     }
   }
   for (const Slot& slot : program.slots) {
@@ -74,7 +74,12 @@ KernelReport reportOf(const Program& program, const Step& step) {
 
 std::string scaled(double value, std::initializer_list<std::pair<double, const char*>> units) {
   for (const auto& [unit, name] : units) {
-    if (value >= unit) return fmt::format("{:.{}f} {}", value / unit, value < 10 * unit ? 2 : value < 100 * unit ? 1 : 0, name);
+    if (value >= unit)
+      return fmt::format("{:.{}f} {}", value / unit,
+                         value < 10 * unit    ? 2
+                         : value < 100 * unit ? 1
+                                              : 0,
+                         name);
   }
   return fmt::format("{:g} {}", value, units.end()[-1].second);
 }
@@ -95,7 +100,9 @@ Json jsonOf(const Edge& edge) {
   if (edge.verdict == Verdict::Unfused) {
     json["reason"] = name(edge.refusal.reason);
     json["sentence"] = toText(edge.refusal);
-    json["numbers"] = {{"needed", edge.refusal.needed}, {"available", edge.refusal.available}, {"what", edge.refusal.what}};
+    json["numbers"] = {{"needed", edge.refusal.needed},
+                       {"available", edge.refusal.available},
+                       {"what", edge.refusal.what}};
   } else {
     json["reason"] = nullptr;
     json["numbers"] = {{"bytes_saved", edge.bytesSaved}, {"launches_saved", edge.launchesSaved}};
@@ -104,16 +111,25 @@ Json jsonOf(const Edge& edge) {
 }
 
 std::string tableRow(const KernelReport& k, bool timed) {
-  const std::string time = !timed ? "" : k.seconds < 0 ? fmt::format("{:>10} ", "") : fmt::format("{:>10} ", secondsText(k.seconds));
-  return fmt::format("{:<36} {:>4} {:>9} {:>9} {:>11} {}{}\n", k.name.size() > 36 ? k.name.substr(0, 36) : k.name, k.launches,
-                     bytesText(static_cast<double>(k.bytesRead)), bytesText(static_cast<double>(k.bytesWritten)),
-                     scaled(k.flops, {{1e9, "Gflop"}, {1e6, "Mflop"}, {1e3, "kflop"}, {1, "flop"}}), time, (k.interpreted ? "(interpreted) " : "") + nodesText(k.nodes, 60));
+  const std::string time = !timed          ? ""
+                           : k.seconds < 0 ? fmt::format("{:>10} ", "")
+                                           : fmt::format("{:>10} ", secondsText(k.seconds));
+  return fmt::format("{:<36} {:>4} {:>9} {:>9} {:>11} {}{}\n",
+                     k.name.size() > 36 ? k.name.substr(0, 36) : k.name, k.launches,
+                     bytesText(static_cast<double>(k.bytesRead)),
+                     bytesText(static_cast<double>(k.bytesWritten)),
+                     scaled(k.flops, {{1e9, "Gflop"}, {1e6, "Mflop"}, {1e3, "kflop"}, {1, "flop"}}),
+                     time, (k.interpreted ? "(interpreted) " : "") + nodesText(k.nodes, 60));
 }
 
 }  // namespace
 
-std::string bytesText(double bytes) { return scaled(bytes, {{1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}, {1, "B"}}); }
-std::string secondsText(double s) { return s <= 0 ? "0" : scaled(s * 1e9, {{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}, {1, "ns"}}); }
+std::string bytesText(double bytes) {
+  return scaled(bytes, {{1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}, {1, "B"}});
+}
+std::string secondsText(double s) {
+  return s <= 0 ? "0" : scaled(s * 1e9, {{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}, {1, "ns"}});
+}
 
 Report makeReport(const Program& fused, const Program* unfused) {
   Report report;
@@ -133,14 +149,17 @@ Report makeReport(const Program& fused, const Program* unfused) {
   return report;
 }
 
-void addTimes(Report& report, const Program& program, const std::vector<double>& stepSeconds, int runs) {
-  for (size_t i = 0; i < program.steps.size(); ++i) report.kernels[i].seconds = stepSeconds[i] / runs;
+void addTimes(Report& report, const Program& program, const std::vector<double>& stepSeconds,
+              int runs) {
+  for (size_t i = 0; i < program.steps.size(); ++i)
+    report.kernels[i].seconds = stepSeconds[i] / runs;
 }
 
 std::string toText(const Report& report, bool edges) {
   const bool timed = report.seconds >= 0;
-  std::string text = fmt::format("{:<36} {:>4} {:>9} {:>9} {:>11} {}{}\n", "kernel", "n", "read", "written", "work",
-                                 timed ? fmt::format("{:>10} ", "time") : "", "nodes");
+  std::string text =
+      fmt::format("{:<36} {:>4} {:>9} {:>9} {:>11} {}{}\n", "kernel", "n", "read", "written",
+                  "work", timed ? fmt::format("{:>10} ", "time") : "", "nodes");
   for (const KernelReport& kernel : report.kernels) text += tableRow(kernel, timed);
   const auto line = [&](const char* what, const std::string& fused, const std::string& unfused) {
     text += fmt::format("{:<24} {:>12} {:>12}\n", what, fused, unfused);
@@ -152,7 +171,9 @@ std::string toText(const Report& report, bool edges) {
   line("main-memory bytes", bytes(report.bytes), bytes(report.bytesUnfused));
   line("  (least possible)", bytes(report.bytesMinimum), "");
   line("peak of intermediates", bytes(report.peakBytes), bytes(report.peakBytesUnfused));
-  if (timed) line("time", secondsText(report.seconds), report.secondsUnfused < 0 ? "" : secondsText(report.secondsUnfused));
+  if (timed)
+    line("time", secondsText(report.seconds),
+         report.secondsUnfused < 0 ? "" : secondsText(report.secondsUnfused));
   if (edges) {
     text += "\nedges\n";
     for (const Edge& edge : report.edges) text += "  " + toText(edge) + "\n";
@@ -164,8 +185,14 @@ std::string toJson(const Report& report) {
   Json json;
   json["kernels"] = Json::array();
   for (const KernelReport& k : report.kernels) {
-    Json kernel{{"name", k.name}, {"nodes", k.nodes}, {"launches", k.launches}, {"bytes_read", k.bytesRead}, {"bytes_written", k.bytesWritten},
-                {"flops", k.flops}, {"scratch_bytes", k.scratchBytes}, {"recompute", k.recompute}};
+    Json kernel{{"name", k.name},
+                {"nodes", k.nodes},
+                {"launches", k.launches},
+                {"bytes_read", k.bytesRead},
+                {"bytes_written", k.bytesWritten},
+                {"flops", k.flops},
+                {"scratch_bytes", k.scratchBytes},
+                {"recompute", k.recompute}};
     if (k.interpreted) kernel["interpreted"] = true;
     if (k.seconds >= 0) kernel["ms"] = k.seconds * 1e3;
     json["kernels"].push_back(kernel);
@@ -183,10 +210,12 @@ std::string toJson(const Report& report) {
 }
 
 std::string toText(const Edge& edge) {
-  const std::string what = edge.verdict == Verdict::Unfused
-      ? fmt::format("unfused: {}", toText(edge.refusal))
-      : fmt::format("{}, {} and {} launch{} saved", name(edge.verdict), bytesText(static_cast<double>(edge.bytesSaved)), edge.launchesSaved,
-                    edge.launchesSaved == 1 ? "" : "es");
+  const std::string what =
+      edge.verdict == Verdict::Unfused
+          ? fmt::format("unfused: {}", toText(edge.refusal))
+          : fmt::format("{}, {} and {} launch{} saved", name(edge.verdict),
+                        bytesText(static_cast<double>(edge.bytesSaved)), edge.launchesSaved,
+                        edge.launchesSaved == 1 ? "" : "es");
   return fmt::format("{} -> {}: {}", edge.fromName, edge.toName, what);
 }
 

@@ -12,15 +12,16 @@ struct KernelReport {
   std::vector<std::string> nodes;
   int64_t launches = 1, bytesRead = 0, bytesWritten = 0, scratchBytes = 0;
   double flops = 0, recompute = 1;
-  double seconds = -1;         ///< measured, of one run; negative: not measured
-  bool interpreted = false;    ///< by the graph interpreter: no code
+  double seconds = -1;       ///< measured, of one run; negative: not measured
+  bool interpreted = false;  ///< by the graph interpreter: no code
 };
 struct Report {
   std::vector<KernelReport> kernels;
   int64_t launches = 0, launchesUnfused = 0;
-  int64_t bytes = 0, bytesUnfused = 0, bytesMinimum = 0;   ///< minimum: inputs, constants and outputs once
-  int64_t peakBytes = 0, peakBytesUnfused = 0;             ///< of intermediates, as planned
-  double seconds = -1, secondsUnfused = -1;                ///< measured, of one run
+  int64_t bytes = 0, bytesUnfused = 0,
+          bytesMinimum = 0;                     ///< minimum: inputs, constants and outputs once
+  int64_t peakBytes = 0, peakBytesUnfused = 0;  ///< of intermediates, as planned
+  double seconds = -1, secondsUnfused = -1;     ///< measured, of one run
   std::vector<Edge> edges;
 };
 

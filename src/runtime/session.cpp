@@ -9,12 +9,15 @@
 namespace tektite {
 namespace {
 
-constexpr int64_t kAlign = 64;         // bytes, of all memory here
-constexpr int64_t kScratchPad = 4096;  // between the scratch of threads: no shared line, no shared page
+constexpr int64_t kAlign = 64;  // bytes, of all memory here
+constexpr int64_t kScratchPad =
+    4096;  // between the scratch of threads: no shared line, no shared page
 
 int64_t alignedTo(int64_t bytes, int64_t align) { return (bytes + align - 1) / align * align; }
 void noBarrier(void*) {}
-bool isAligned(const void* p, int64_t align) { return reinterpret_cast<uintptr_t>(p) % static_cast<uintptr_t>(align) == 0; }
+bool isAligned(const void* p, int64_t align) {
+  return reinterpret_cast<uintptr_t>(p) % static_cast<uintptr_t>(align) == 0;
+}
 
 }  // namespace
 
@@ -22,27 +25,29 @@ struct Session::State {
   Team* team = nullptr;
   Memory arena, zeroed, scratch;
   int64_t scratchStride = 0;
-  std::vector<void*> slots;              // where each slot lies in this run
-  std::vector<void*> pointers;           // every step's buffers, one after the other
-  std::vector<size_t> firstPointer;      // of each step
+  std::vector<void*> slots;          // where each slot lies in this run
+  std::vector<void*> pointers;       // every step's buffers, one after the other
+  std::vector<size_t> firstPointer;  // of each step
   struct Patch {
     size_t pointer;
     int slot;
   };
-  std::vector<Patch> patches;            // pointers to buffers of the caller
-  std::vector<Memory> staged;            // by slot: for buffers of the caller that aren't aligned
+  std::vector<Patch> patches;  // pointers to buffers of the caller
+  std::vector<Memory> staged;  // by slot: for buffers of the caller that aren't aligned
   std::vector<std::pair<void*, int>> unstage;
-  bool alone = true;                     // every step is thread 0's
+  bool alone = true;  // every step is thread 0's
 };
 
-Session::Session(std::shared_ptr<const Program> program, Team* team) : program_(std::move(program)), state_(new State) {
+Session::Session(std::shared_ptr<const Program> program, Team* team)
+    : program_(std::move(program)), state_(new State) {
   State& s = *state_;
   s.team = team;
   const int threads = team ? team->threads() : 1;
   s.arena = Memory(static_cast<size_t>(program_->arenaBytes));
   s.zeroed = Memory(static_cast<size_t>(program_->zeroedBytes));
   std::memset(s.zeroed.data(), 0, s.zeroed.size());
-  s.scratchStride = alignedTo(program_->scratchBytes, kAlign) + (program_->scratchBytes ? kScratchPad : 0);
+  s.scratchStride =
+      alignedTo(program_->scratchBytes, kAlign) + (program_->scratchBytes ? kScratchPad : 0);
   s.scratch = Memory(static_cast<size_t>(s.scratchStride * threads));
   s.slots.resize(program_->slots.size());
   s.staged.resize(program_->slots.size());
@@ -62,7 +67,8 @@ Session::Session(std::shared_ptr<const Program> program, Team* team) : program_(
     s.alone = s.alone && step.solo;
     for (int slot : step.slots) {
       const Slot::Kind kind = program_->slots[slot].kind;
-      if (kind == Slot::Input || kind == Slot::Output) s.patches.push_back({s.pointers.size(), slot});
+      if (kind == Slot::Input || kind == Slot::Output)
+        s.patches.push_back({s.pointers.size(), slot});
       s.pointers.push_back(s.slots[slot]);
     }
   }
@@ -73,7 +79,8 @@ Session::~Session() = default;
 void* Session::data(int slot) const { return state_->slots[slot]; }
 
 int64_t Session::bytes() const {
-  return static_cast<int64_t>(state_->arena.size() + state_->zeroed.size() + state_->scratch.size());
+  return static_cast<int64_t>(state_->arena.size() + state_->zeroed.size() +
+                              state_->scratch.size());
 }
 
 /// Puts the caller's buffers into the pointer table; copies of them where they aren't aligned.
@@ -87,8 +94,10 @@ void Session::bind(const void* const* inputs, void* const* outputs) {
     void* buffer = input ? const_cast<void*>(inputs[slot.index]) : outputs[slot.index];
     if (!isAligned(buffer, slot.align)) {
       if (!s.staged[i].data()) s.staged[i] = Memory(static_cast<size_t>(slot.bytes));
-      if (input) std::memcpy(s.staged[i].data(), buffer, static_cast<size_t>(slot.bytes));
-      else s.unstage.emplace_back(buffer, static_cast<int>(i));
+      if (input)
+        std::memcpy(s.staged[i].data(), buffer, static_cast<size_t>(slot.bytes));
+      else
+        s.unstage.emplace_back(buffer, static_cast<int>(i));
       buffer = s.staged[i].data();
     }
     s.slots[i] = buffer;
@@ -103,16 +112,16 @@ void Session::execute(int number, int thread, int threads) {
   switch (step.kind) {
     case Step::Kernel: {
       const bool together = threads > 1 && !step.solo;
-      program_->kernels[step.kernel].function(buffers, nullptr, s.scratch.data() + s.scratchStride * thread, together ? thread : 0,
-                                              together ? threads : 1, together ? Team::barrierOf : noBarrier, s.team);
+      program_->kernels[step.kernel].function(
+          buffers, nullptr, s.scratch.data() + s.scratchStride * thread, together ? thread : 0,
+          together ? threads : 1, together ? Team::barrierOf : noBarrier, s.team);
       return;
     }
     case Step::Copy:
-      std::memcpy(buffers[1], buffers[0], static_cast<size_t>(program_->slots[step.slots[1]].bytes));
+      std::memcpy(buffers[1], buffers[0],
+                  static_cast<size_t>(program_->slots[step.slots[1]].bytes));
       return;
-    case Step::Body:
-      interpretNode(program_->graph, step.node, buffers);
-      return;
+    case Step::Body: interpretNode(program_->graph, step.node, buffers); return;
   }
 }
 
@@ -133,11 +142,12 @@ void Session::run(const void* const* inputs, void* const* outputs) {
   } else {
     state_->team->run(runThread, this);
   }
-  for (const auto& [buffer, slot] : state_->unstage) std::memcpy(buffer, state_->slots[slot], state_->staged[slot].size());
+  for (const auto& [buffer, slot] : state_->unstage)
+    std::memcpy(buffer, state_->slots[slot], state_->staged[slot].size());
 }
 
-void Session::runTimed(const void* const* inputs, void* const* outputs, std::vector<double>& seconds,
-                       const std::function<void(int step)>& after) {
+void Session::runTimed(const void* const* inputs, void* const* outputs,
+                       std::vector<double>& seconds, const std::function<void(int step)>& after) {
   bind(inputs, outputs);
   seconds.resize(program_->steps.size());
   struct One {
@@ -150,15 +160,18 @@ void Session::runTimed(const void* const* inputs, void* const* outputs, std::vec
     if (program_->steps[i].solo || !state_->team) {
       execute(one.step, 0, 1);
     } else {
-      state_->team->run([](void* context, int thread) {
-        const One& one = *static_cast<One*>(context);
-        one.session->execute(one.step, thread, one.session->state_->team->threads());
-      }, &one);
+      state_->team->run(
+          [](void* context, int thread) {
+            const One& one = *static_cast<One*>(context);
+            one.session->execute(one.step, thread, one.session->state_->team->threads());
+          },
+          &one);
     }
     seconds[i] += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (after) after(one.step);
   }
-  for (const auto& [buffer, slot] : state_->unstage) std::memcpy(buffer, state_->slots[slot], state_->staged[slot].size());
+  for (const auto& [buffer, slot] : state_->unstage)
+    std::memcpy(buffer, state_->slots[slot], state_->staged[slot].size());
 }
 
 }  // namespace tektite

@@ -5,7 +5,10 @@
 namespace tektite {
 
 Specializer::Specializer(Graph model, CompileOptions options, size_t capacity)
-    : model_(std::move(model)), options_(std::move(options)), capacity_(std::max<size_t>(capacity, 1)), team_(options_.threads) {}
+    : model_(std::move(model)),
+      options_(std::move(options)),
+      capacity_(std::max<size_t>(capacity, 1)),
+      team_(options_.threads) {}
 
 Specializer::Instance& Specializer::at(const std::vector<std::vector<int64_t>>& inputShapes) {
   std::vector<DType> types;

@@ -13,7 +13,7 @@ class Specializer {
  public:
   struct Instance {
     std::map<std::string, int64_t> dims;
-    Graph graph;                             ///< static, after the passes
+    Graph graph;  ///< static, after the passes
     std::shared_ptr<const Program> program;
     std::unique_ptr<Session> session;
   };
@@ -25,14 +25,14 @@ class Specializer {
   Instance& at(const std::map<std::string, int64_t>& dims);
   const Graph& model() const { return model_; }
   const CompileOptions& options() const { return options_; }
-  int compilations() const { return compilations_; }   ///< programs compiled so far
+  int compilations() const { return compilations_; }  ///< programs compiled so far
 
  private:
   Graph model_;
   CompileOptions options_;
   size_t capacity_;
   Team team_;
-  std::list<Instance> instances_;            // the one used last first
+  std::list<Instance> instances_;  // the one used last first
   int compilations_ = 0;
 };
 

@@ -7,7 +7,8 @@
 namespace tektite {
 namespace {
 
-constexpr int kSpins = 4000;        // about 100 us of polling: longer than the gap between two inferences in a row
+constexpr int kSpins =
+    4000;  // about 100 us of polling: longer than the gap between two inferences in a row
 constexpr int kBarrierYields = 64;  // then the thread we wait for probably isn't running at all
 
 inline void pause() {
@@ -20,7 +21,8 @@ inline void pause() {
 
 }  // namespace
 
-Team::Team(int threads) : threads_(std::max(threads, 1)), spins_(threads_ > hardwareThreads() ? 1 : kSpins) {
+Team::Team(int threads)
+    : threads_(std::max(threads, 1)), spins_(threads_ > hardwareThreads() ? 1 : kSpins) {
   for (int i = 1; i < threads_; ++i) others_.emplace_back([this, i] { serve(i); });
 }
 
@@ -33,8 +35,10 @@ Team::~Team() {
 
 void Team::serve(int thread) {
   for (uint32_t seen = 0;; ++seen) {
-    for (int spin = 0; spin < spins_ && epoch_.load(std::memory_order_acquire) == seen; ++spin) pause();
-    while (epoch_.load(std::memory_order_acquire) == seen) epoch_.wait(seen, std::memory_order_acquire);
+    for (int spin = 0; spin < spins_ && epoch_.load(std::memory_order_acquire) == seen; ++spin)
+      pause();
+    while (epoch_.load(std::memory_order_acquire) == seen)
+      epoch_.wait(seen, std::memory_order_acquire);
     if (stop_) return;
     work_(context_, thread);
     barrier();
@@ -60,9 +64,12 @@ void Team::barrier() {
     phase_.notify_all();
     return;
   }
-  for (int spin = 0; spin < spins_ && phase_.load(std::memory_order_acquire) == phase; ++spin) pause();
-  for (int i = 0; i < kBarrierYields && phase_.load(std::memory_order_acquire) == phase; ++i) std::this_thread::yield();
-  while (phase_.load(std::memory_order_acquire) == phase) phase_.wait(phase, std::memory_order_acquire);
+  for (int spin = 0; spin < spins_ && phase_.load(std::memory_order_acquire) == phase; ++spin)
+    pause();
+  for (int i = 0; i < kBarrierYields && phase_.load(std::memory_order_acquire) == phase; ++i)
+    std::this_thread::yield();
+  while (phase_.load(std::memory_order_acquire) == phase)
+    phase_.wait(phase, std::memory_order_acquire);
 }
 
 }  // namespace tektite

@@ -28,14 +28,14 @@ class Team {
   void serve(int thread);
 
   int threads_;
-  int spins_;                                        // polls before a waiting thread gives up its core
+  int spins_;  // polls before a waiting thread gives up its core
   std::vector<std::thread> others_;
   Work work_ = nullptr;
   void* context_ = nullptr;
   bool stop_ = false;
-  alignas(64) std::atomic<uint32_t> epoch_{0};       // counts runs
-  alignas(64) std::atomic<int> arrived_{0};          // at the barrier
-  alignas(64) std::atomic<uint32_t> phase_{0};       // counts barriers
+  alignas(64) std::atomic<uint32_t> epoch_{0};  // counts runs
+  alignas(64) std::atomic<int> arrived_{0};     // at the barrier
+  alignas(64) std::atomic<uint32_t> phase_{0};  // counts barriers
 };
 
 }  // namespace tektite

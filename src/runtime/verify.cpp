@@ -12,7 +12,9 @@
 namespace tektite {
 namespace {
 
-Tensor tensorOf(DType type, const std::vector<int64_t>& shape, const void* data) { return Tensor::fromRaw(type, shape, data); }
+Tensor tensorOf(DType type, const std::vector<int64_t>& shape, const void* data) {
+  return Tensor::fromRaw(type, shape, data);
+}
 
 /// In double precision, as compare() wants both sides.
 Array doubles(const Tensor& tensor) {
@@ -22,7 +24,8 @@ Array doubles(const Tensor& tensor) {
     return array;
   }
   Array array(DType::F64, tensor.shape);
-  for (int64_t i = 0, n = array.elements(); i < n; ++i) storeFloat(DType::F64, array.data(), i, tensor.reals()[i]);
+  for (int64_t i = 0, n = array.elements(); i < n; ++i)
+    storeFloat(DType::F64, array.data(), i, tensor.reals()[i]);
   return array;
 }
 
@@ -33,7 +36,8 @@ Array rowMajor(const TensorType& type, const std::vector<int64_t>& strides, cons
   std::vector<int64_t> at(strides.size(), 0);
   int64_t place = 0;
   for (int64_t i = 0; i < count; ++i) {
-    std::memcpy(static_cast<char*>(plain.data()) + i * size, data + place * size, static_cast<size_t>(size));
+    std::memcpy(static_cast<char*>(plain.data()) + i * size, data + place * size,
+                static_cast<size_t>(size));
     for (size_t d = at.size(); d-- > 0;) {
       place += strides[d];
       if (++at[d] < plain.shape[d]) break;
@@ -47,11 +51,13 @@ Array rowMajor(const TensorType& type, const std::vector<int64_t>& strides, cons
 /// One program run step by step: every value keeps its memory, so that a group's actual inputs can be read after it ran.
 class Trace {
  public:
-  Trace(const Graph& graph, const std::vector<Array>& inputs, CompileOptions options, bool unfused) {
+  Trace(const Graph& graph, const std::vector<Array>& inputs, CompileOptions options,
+        bool unfused) {
     options.fusion.unfused = unfused;
     options.reuseMemory = false;
     program_ = compile(graph, options);
-    for (const TensorType& type : program_->outputs) outputs_.emplace_back(type.dtype, type.extents());
+    for (const TensorType& type : program_->outputs)
+      outputs_.emplace_back(type.dtype, type.extents());
     team_.emplace(options.threads);
     session_.emplace(program_, &*team_);
     std::vector<const void*> in;
@@ -68,7 +74,8 @@ class Trace {
   std::vector<GroupCheck> checkGroups(const VerifyOptions& options, bool whole) const {
     std::vector<GroupCheck> checks;
     for (const Step& step : program_->steps) {
-      if (step.node >= 0 && program_->graph.nodes[step.node].as<Group>()) checks.push_back(checkGroup(step, options, whole));
+      if (step.node >= 0 && program_->graph.nodes[step.node].as<Group>())
+        checks.push_back(checkGroup(step, options, whole));
     }
     return checks;
   }
@@ -81,7 +88,8 @@ class Trace {
     const Group* group = program_->graph.node(v).as<Group>();
     if (!group || !group->plan) return tensorOf(type.dtype, type.extents(), data);
     for (const PlanBuffer& b : group->plan->buffers) {
-      if (b.kind == PlanBuffer::Output && b.value == group->body->outputs[v.result] && !b.order.empty()) {
+      if (b.kind == PlanBuffer::Output && b.value == group->body->outputs[v.result] &&
+          !b.order.empty()) {
         const Array plain = rowMajor(type, memoryStrides(b), static_cast<const char*>(data));
         return tensorOf(type.dtype, type.extents(), plain.data());
       }
@@ -99,38 +107,51 @@ class Trace {
     if (whole) {
       const std::vector<Tensor> expected = evaluate(body, operands);
       for (size_t r = 0; r < expected.size(); ++r) {
-        join(check.error, compare(doubles(actual({step.node, static_cast<int>(r)})), doubles(expected[r]), options.tolerance), node, r);
+        join(check.error,
+             compare(doubles(actual({step.node, static_cast<int>(r)})), doubles(expected[r]),
+                     options.tolerance),
+             node, r);
       }
       return check;
     }
-    for (size_t r = 0; r < node.results.size(); ++r) join(check.error, sampled(step.node, static_cast<int>(r), body, operands, options), node, r);
+    for (size_t r = 0; r < node.results.size(); ++r)
+      join(check.error, sampled(step.node, static_cast<int>(r), body, operands, options), node, r);
     return check;
   }
 
   static void join(Comparison& all, const Comparison& one, const Node& node, size_t result) {
-    if (!one.ok && all.ok) all.problem = node.results.size() > 1 ? fmt::format("result {}: {}", result, one.problem) : one.problem;
+    if (!one.ok && all.ok)
+      all.problem =
+          node.results.size() > 1 ? fmt::format("result {}: {}", result, one.problem) : one.problem;
     all.ok = all.ok && one.ok;
     all.maxAbs = std::max(all.maxAbs, one.maxAbs);
     all.maxRel = std::max(all.maxRel, one.maxRel);
   }
 
   /// Some elements of a result: the first, the last, and random ones. Errors are relative to the largest element of the whole.
-  Comparison sampled(int group, int result, const Graph& body, const std::vector<Tensor>& operands, const VerifyOptions& options) const {
+  Comparison sampled(int group, int result, const Graph& body, const std::vector<Tensor>& operands,
+                     const VerifyOptions& options) const {
     const Tensor found = actual({group, result});
     const int64_t n = found.elements();
     if (n == 0) return {};
     std::mt19937_64 random(options.seed);
     std::vector<int64_t> at = {0, n - 1};
-    while (static_cast<int>(at.size()) < options.samples) at.push_back(static_cast<int64_t>(random() % static_cast<uint64_t>(n)));
+    while (static_cast<int>(at.size()) < options.samples)
+      at.push_back(static_cast<int64_t>(random() % static_cast<uint64_t>(n)));
     const std::vector<double> values = evaluateAt(body, result, at, operands);
-    Array some(isFloat(found.dtype) ? DType::F64 : found.dtype, {static_cast<int64_t>(at.size()) + 1}), expected(some.type, some.shape);
+    Array some(isFloat(found.dtype) ? DType::F64 : found.dtype,
+               {static_cast<int64_t>(at.size()) + 1}),
+        expected(some.type, some.shape);
     double largest = 0;
     for (int64_t i = 0; i < n; ++i) {
       if (const double x = std::fabs(found.at(i)); std::isfinite(x)) largest = std::max(largest, x);
     }
     const auto store = [&](const Array& array, size_t i, double value) {
-      if (isFloat(array.type)) storeFloat(array.type, array.data(), static_cast<int64_t>(i), value);
-      else storeInteger(array.type, array.data(), static_cast<int64_t>(i), static_cast<int64_t>(value));
+      if (isFloat(array.type))
+        storeFloat(array.type, array.data(), static_cast<int64_t>(i), value);
+      else
+        storeInteger(array.type, array.data(), static_cast<int64_t>(i),
+                     static_cast<int64_t>(value));
     };
     for (size_t i = 0; i < at.size(); ++i) {
       store(some, i, found.at(at[i]));
@@ -141,7 +162,9 @@ class Trace {
     Comparison c = compare(some, expected, options.tolerance);
     if (!c.ok) {  // "[3]: ...": the third sample
       const int64_t element = at[std::stoul(c.problem.substr(1))];
-      c.problem = fmt::format("element {} of {}{}", element, toText(body.type(body.outputs[result])), c.problem.substr(c.problem.find(']') + 1));
+      c.problem =
+          fmt::format("element {} of {}{}", element, toText(body.type(body.outputs[result])),
+                      c.problem.substr(c.problem.find(']') + 1));
     }
     return c;
   }
@@ -161,18 +184,23 @@ std::optional<size_t> firstWrong(const std::vector<GroupCheck>& checks) {
 
 }  // namespace
 
-Verification verifyProgram(const Graph& graph, const std::vector<Array>& inputs, const CompileOptions& options, const VerifyOptions& how) {
+Verification verifyProgram(const Graph& graph, const std::vector<Array>& inputs,
+                           const CompileOptions& options, const VerifyOptions& how) {
   Verification v;
   v.scalarSteps = evalSteps(graph);
   const bool interpreted = v.scalarSteps <= how.scalarSteps;
-  const Trace fused(graph, inputs, options, options.fusion.unfused), unfused(graph, inputs, options, true);
+  const Trace fused(graph, inputs, options, options.fusion.unfused),
+      unfused(graph, inputs, options, true);
   std::vector<Tensor> expected;
   if (interpreted) {
     std::vector<Tensor> tensors;
-    for (const Array& input : inputs) tensors.push_back(tensorOf(input.type, input.shape, input.data()));
+    for (const Array& input : inputs)
+      tensors.push_back(tensorOf(input.type, input.shape, input.data()));
     expected = evaluate(graph, tensors);
   }
-  const auto asDoubles = [](const Array& array) { return doubles(tensorOf(array.type, array.shape, array.data())); };
+  const auto asDoubles = [](const Array& array) {
+    return doubles(tensorOf(array.type, array.shape, array.data()));
+  };
   bool same = true, sameUnfused = true;
   for (size_t i = 0; i < fused.outputs().size(); ++i) {
     OutputCheck check{fused.program().outputNames[i], {}, {}, interpreted};

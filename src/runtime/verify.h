@@ -10,8 +10,9 @@ namespace tektite {
 
 struct VerifyOptions {
   Tolerance tolerance;
-  double scalarSteps = 1e8;   ///< interpret whole graphs up to here, sampled elements of each group beyond
-  int samples = 64;           ///< elements of each result of a group
+  double scalarSteps =
+      1e8;           ///< interpret whole graphs up to here, sampled elements of each group beyond
+  int samples = 64;  ///< elements of each result of a group
   uint64_t seed = 1;
 };
 
@@ -19,24 +20,26 @@ struct VerifyOptions {
 struct OutputCheck {
   std::string name;
   Comparison fused, unfused;
-  bool interpreted = true;    ///< false: `fused` is against the unfused program, `unfused` says nothing
+  bool interpreted =
+      true;  ///< false: `fused` is against the unfused program, `unfused` says nothing
 };
 struct GroupCheck {
   std::string kernel;
   std::vector<std::string> nodes;
-  Comparison error;           ///< of what it made of its actual inputs
+  Comparison error;  ///< of what it made of its actual inputs
   bool sampled = false;
 };
 struct Verification {
   std::vector<OutputCheck> outputs;
-  std::vector<GroupCheck> fused, unfused;     ///< every group
-  std::optional<size_t> firstWrong;           ///< the first of `fused` that parts from the interpreter
+  std::vector<GroupCheck> fused, unfused;  ///< every group
+  std::optional<size_t> firstWrong;        ///< the first of `fused` that parts from the interpreter
   std::optional<size_t> firstWrongUnfused;
-  double scalarSteps = 0;                     ///< of interpreting the whole graph
+  double scalarSteps = 0;  ///< of interpreting the whole graph
   bool ok = true;
 };
 
 /// Runs a graph (static, after the passes) fused and unfused, both as `options` say, and interprets it.
-Verification verifyProgram(const Graph& graph, const std::vector<Array>& inputs, const CompileOptions& options, const VerifyOptions&);
+Verification verifyProgram(const Graph& graph, const std::vector<Array>& inputs,
+                           const CompileOptions& options, const VerifyOptions&);
 
 }  // namespace tektite

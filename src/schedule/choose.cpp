@@ -9,7 +9,8 @@
 namespace tektite {
 namespace {
 
-constexpr int64_t kApartElements = 4096;  // 64 MB sum of squares on one Zen 4 core: 16.4 GB/s side by side, 21.5 apart
+constexpr int64_t kApartElements =
+    4096;  // 64 MB sum of squares on one Zen 4 core: 16.4 GB/s side by side, 21.5 apart
 
 struct Access {
   const PlanBuffer* buffer;
@@ -22,7 +23,8 @@ struct Access {
 std::vector<Access> accessesOf(const GroupPlan& plan, const Stage& stage) {
   std::vector<Access> out;
   const auto loads = [&](const Expr& e, bool reduced) {
-    for (const Expr& l : loadsOf(e)) out.push_back({&plan.buffer(l.as<Load>()->buffer), l.as<Load>()->index, false, reduced});
+    for (const Expr& l : loadsOf(e))
+      out.push_back({&plan.buffer(l.as<Load>()->buffer), l.as<Load>()->index, false, reduced});
   };
   const bool reduces = !stage.accumulators.empty();
   for (const StageStore& s : stage.inner) {
@@ -42,7 +44,8 @@ std::vector<Access> accessesOf(const GroupPlan& plan, const Stage& stage) {
 int elementBytes(const GroupPlan& plan, const Stage& stage) {
   int widest = 1;
   for (const auto* stores : {&stage.inner, &stage.outer})
-    for (const StageStore& s : *stores) widest = std::max(widest, bytes(plan.buffer(s.buffer).type.dtype));
+    for (const StageStore& s : *stores)
+      widest = std::max(widest, bytes(plan.buffer(s.buffer).type.dtype));
   for (const Accumulator& a : stage.accumulators)
     for (DType t : a.combine.types) widest = std::max(widest, bytes(t));
   const auto look = [&](const Expr& e) {
@@ -61,13 +64,16 @@ int64_t smallestExtent(const StageAxis& axis, const TileList& list) {
   for (const TileAxis& t : list.tiles) {
     const auto vars = freeVars(axis.region.base);
     if (std::find(vars.begin(), vars.end(), t.var) == vars.end()) continue;
-    const int64_t rest = t.extent - (t.count() - 1) * t.tile;  // of the last tile, in elements of the tile's axis
+    const int64_t rest =
+        t.extent - (t.count() - 1) * t.tile;  // of the last tile, in elements of the tile's axis
     return std::max<int64_t>(1, axis.region.size * rest / std::max<int64_t>(t.tile, 1));
   }
   return std::min(axis.region.size, axis.extent);
 }
 
-double usedShare(int64_t n, int64_t step) { return static_cast<double>(n) / static_cast<double>((n + step - 1) / step * step); }
+double usedShare(int64_t n, int64_t step) {
+  return static_cast<double>(n) / static_cast<double>((n + step - 1) / step * step);
+}
 
 bool idempotent(const Stage& stage) {
   for (const auto* stores : {&stage.inner, &stage.outer})
@@ -77,7 +83,8 @@ bool idempotent(const Stage& stage) {
 }
 
 /// Loops over space axes, the largest stride of the stores outermost, then the reduce axes by the strides of what they read.
-std::vector<int> loopOrder(const Stage& stage, const std::vector<Access>& accesses, int vectorAxis) {
+std::vector<int> loopOrder(const Stage& stage, const std::vector<Access>& accesses,
+                           int vectorAxis) {
   std::vector<int> order(stage.axes.size());
   std::vector<double> stride(stage.axes.size(), 0);
   for (size_t i = 0; i < order.size(); i++) {
@@ -113,7 +120,8 @@ double costAlong(const Stage& stage, const std::vector<Access>& accesses, int ax
   return cost;
 }
 
-StageSchedule chooseSimple(const GroupPlan& plan, const TileList& list, const Stage& stage, const Target& target) {
+StageSchedule chooseSimple(const GroupPlan& plan, const TileList& list, const Stage& stage,
+                           const Target& target) {
   StageSchedule s;
   const auto accesses = accessesOf(plan, stage);
   const int widest = target.lanes(elementBytes(plan, stage));
@@ -135,14 +143,16 @@ StageSchedule chooseSimple(const GroupPlan& plan, const TileList& list, const St
     const StageAxis& a = stage.axes[s.vectorAxis];
     const int64_t vectors = std::min(a.region.size, a.extent) / s.lanes;
     int states = 0;
-    for (const Accumulator& acc : stage.accumulators) states += static_cast<int>(acc.combine.arity());
+    for (const Accumulator& acc : stage.accumulators)
+      states += static_cast<int>(acc.combine.arity());
     const int most = states == 0 ? 2 : std::max(1, target.vectorRegisters / 4 / states);
     s.vectors = 1;  // a power of two: lanes are joined by halving
     while (2 * s.vectors <= std::min<int64_t>(vectors, std::min(most, 4))) s.vectors *= 2;
   }
   if (s.vectorAxis >= 0 && stage.axes[s.vectorAxis].reduce) {
     const StageAxis& a = stage.axes[s.vectorAxis];
-    s.apart = s.vectors > 1 && smallestExtent(a, list) == a.region.size && a.region.size % s.panel() == 0 && a.region.size >= kApartElements;
+    s.apart = s.vectors > 1 && smallestExtent(a, list) == a.region.size &&
+              a.region.size % s.panel() == 0 && a.region.size >= kApartElements;
   }
   s.order = loopOrder(stage, accesses, s.vectorAxis);
   return s;
@@ -157,15 +167,18 @@ struct TileShape {
 
 /// The register tile: most multiplications a load, within the registers, with little waste at the edges.
 /// Panels must not straddle tiles: `align` is the tile's extent along the vector axis, 0 where it isn't tiled.
-TileShape registerTile(int64_t vectorExtent, int64_t smallestVector, int64_t align, int64_t unrollExtent, int64_t smallestUnroll,
-                       int lanes, bool panels, bool direct, const Target& target) {
+TileShape registerTile(int64_t vectorExtent, int64_t smallestVector, int64_t align,
+                       int64_t unrollExtent, int64_t smallestUnroll, int lanes, bool panels,
+                       bool direct, const Target& target) {
   TileShape best{1, 1, panels && align % lanes != 0 ? 0 : 1e-3};
   const int registers = target.vectorRegisters;
-  const int temporaries = target.maskedMoves ? 1 : 2;  // AVX-512 broadcasts inside the multiplication
+  const int temporaries =
+      target.maskedMoves ? 1 : 2;  // AVX-512 broadcasts inside the multiplication
   const auto rate = [&](int v, int u) {
     const double reuse = static_cast<double>(u * v) / (u + v);
     const double latency = std::min(1.0, u * v / (target.fmaLatency * target.fmaPerCycle));
-    return latency * std::min(1.0, target.loadsPerCycle / target.fmaPerCycle * reuse) * (1 + 0.02 * reuse);
+    return latency * std::min(1.0, target.loadsPerCycle / target.fmaPerCycle * reuse) *
+           (1 + 0.02 * reuse);
   };
   for (int v = 1; v <= 8; v++) {
     if (v > 1 && int64_t{v} * lanes > (direct ? smallestVector : vectorExtent + lanes - 1)) break;
@@ -173,8 +186,11 @@ TileShape registerTile(int64_t vectorExtent, int64_t smallestVector, int64_t ali
     for (int u = 1; u <= 16; u++) {
       if (u > smallestUnroll || v * u + v + temporaries > registers) break;
       const int64_t width = int64_t{v} * lanes, full = vectorExtent / width * width;
-      const double rest = static_cast<double>((vectorExtent - full + lanes - 1) / lanes * lanes);  // one vector at a time, or a padded panel
-      const double time = static_cast<double>(full) / rate(v, u) + (panels ? (rest > 0 ? static_cast<double>(width) / rate(v, u) : 0) : rest / rate(1, u));
+      const double rest = static_cast<double>((vectorExtent - full + lanes - 1) / lanes *
+                                              lanes);  // one vector at a time, or a padded panel
+      const double time =
+          static_cast<double>(full) / rate(v, u) +
+          (panels ? (rest > 0 ? static_cast<double>(width) / rate(v, u) : 0) : rest / rate(1, u));
       const double score = static_cast<double>(vectorExtent) / time * usedShare(unrollExtent, u);
       if (score > best.score + 1e-9) best = {v, u, score};
     }
@@ -186,7 +202,8 @@ TileShape registerTile(int64_t vectorExtent, int64_t smallestVector, int64_t ali
 double multiplicationsOf(const Stage& stage, const std::vector<Expr>& index) {
   double n = 1;
   for (const StageAxis& a : stage.axes)
-    if (!a.reduce && !mentions(index, a.var)) n *= static_cast<double>(std::min(a.region.size, a.extent));
+    if (!a.reduce && !mentions(index, a.var))
+      n *= static_cast<double>(std::min(a.region.size, a.extent));
   return n;
 }
 
@@ -207,16 +224,19 @@ int64_t panelBytes(const Stage& stage, const std::vector<Expr>& index, int64_t e
 double packReuse(const TileList& list, const StageAxis& axis, const std::vector<Expr>& index) {
   double reuse = 1;
   for (const TileAxis& t : list.tiles)
-    if (!t.grid && !mentions({axis.region.base}, t.var) && !mentions(index, t.var)) reuse *= static_cast<double>(t.count());
+    if (!t.grid && !mentions({axis.region.base}, t.var) && !mentions(index, t.var))
+      reuse *= static_cast<double>(t.count());
   return reuse;
 }
 
-StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, const Stage& stage, const Target& target) {
+StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, const Stage& stage,
+                                const Target& target) {
   const auto accesses = accessesOf(plan, stage);
   const int lanesWanted = target.lanes(elementBytes(plan, stage));
   double depth = 1;
   for (const StageAxis& a : stage.axes)
-    if (a.reduce) depth *= static_cast<double>(std::max<int64_t>(1, std::min(a.region.size, a.extent)));
+    if (a.reduce)
+      depth *= static_cast<double>(std::max<int64_t>(1, std::min(a.region.size, a.extent)));
   StageSchedule best;
   double bestCost = 1e30;
   for (int v = 0; v < static_cast<int>(stage.axes.size()); v++) {
@@ -253,13 +273,15 @@ StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, con
       if (u == v || (u >= 0 && stage.axes[u].reduce)) continue;
       const int64_t m = u < 0 ? 1 : std::min(stage.axes[u].region.size, stage.axes[u].extent);
       int64_t smallest = u < 0 || !idempotent(stage) ? 1 : smallestExtent(stage.axes[u], list);
-      const TileShape t = registerTile(n, smallestExtent(axis, list), wholeAxis ? 0 : axis.region.size, m, std::min(smallest, m), lanes,
-                                       !packed.empty(), direct || packed.empty(), target);
+      const TileShape t = registerTile(n, smallestExtent(axis, list),
+                                       wholeAxis ? 0 : axis.region.size, m, std::min(smallest, m),
+                                       lanes, !packed.empty(), direct || packed.empty(), target);
       if (t.score == 0) continue;
       double total = (1 / std::max(t.score, 1e-6) + cost) / lanes;
       if (u >= 0)  // rows that share lines of the operand that is broadcast
         for (const Access& a : accesses)
-          if (a.reduced && !a.isStore && strideAlong(*a.buffer, a.index, stage.axes[u].var) == 1) total *= 0.98;
+          if (a.reduced && !a.isStore && strideAlong(*a.buffer, a.index, stage.axes[u].var) == 1)
+            total *= 0.98;
       if (total >= bestCost) continue;
       bestCost = total;
       best.vectorAxis = v;
@@ -278,12 +300,14 @@ StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, con
     if (axis == best.vectorAxis) return 1;
     if (axis == best.unrollAxis) return 3;
     for (const Access& a : accesses)
-      if (a.reduced && std::find(best.packed.begin(), best.packed.end(), a.buffer->name) != best.packed.end() &&
+      if (a.reduced &&
+          std::find(best.packed.begin(), best.packed.end(), a.buffer->name) != best.packed.end() &&
           mentions(a.index, stage.axes[axis].var))
         return 0;
     return 2;
   };
-  std::stable_sort(best.order.begin(), best.order.end(), [&](int a, int b) { return rank(a) < rank(b); });
+  std::stable_sort(best.order.begin(), best.order.end(),
+                   [&](int a, int b) { return rank(a) < rank(b); });
   return best;
 }
 
@@ -296,16 +320,20 @@ bool streams(const GroupPlan& plan, const Stage& stage, const Target& target) {
   for (const auto* stores : {&stage.inner, &stage.outer})
     for (const StageStore& s : *stores) {
       const PlanBuffer& b = plan.buffer(s.buffer);
-      if (b.kind == PlanBuffer::Output && !b.feedsMoreStages && b.type.elements() * bytes(b.type.dtype) >= target.last().bytes / 2) return true;
+      if (b.kind == PlanBuffer::Output && !b.feedsMoreStages &&
+          b.type.elements() * bytes(b.type.dtype) >= target.last().bytes / 2)
+        return true;
     }
   return false;
 }
 
 }  // namespace
 
-StageSchedule chooseStage(const GroupPlan& plan, const TileList& list, const Stage& stage, const Target& target) {
-  return stage.contraction && stage.accumulators.size() == 1 ? chooseContraction(plan, list, stage, target)
-                                                             : chooseSimple(plan, list, stage, target);
+StageSchedule chooseStage(const GroupPlan& plan, const TileList& list, const Stage& stage,
+                          const Target& target) {
+  return stage.contraction && stage.accumulators.size() == 1
+             ? chooseContraction(plan, list, stage, target)
+             : chooseSimple(plan, list, stage, target);
 }
 
 Schedule chooseSchedule(const GroupPlan& plan, const Target& target) {
@@ -342,8 +370,10 @@ std::string toText(const GroupPlan& plan, const Schedule& schedule) {
       const StageSchedule& s = schedule.lists[l][k];
       const Stage& stage = plan.lists[l].stages[k];
       out += fmt::format("  stage {}.{} {{", l, k);
-      if (s.vectorAxis >= 0) out += fmt::format(" vector {} {}x{};", stage.axes[s.vectorAxis].var, s.vectors, s.lanes);
-      if (s.unrollAxis >= 0) out += fmt::format(" unroll {} {};", stage.axes[s.unrollAxis].var, s.unroll);
+      if (s.vectorAxis >= 0)
+        out += fmt::format(" vector {} {}x{};", stage.axes[s.vectorAxis].var, s.vectors, s.lanes);
+      if (s.unrollAxis >= 0)
+        out += fmt::format(" unroll {} {};", stage.axes[s.unrollAxis].var, s.unroll);
       out += " order";
       for (int i : s.order) out += " " + stage.axes[i].var;
       for (const std::string& p : s.packed) out += "; pack " + p;

@@ -16,14 +16,16 @@ std::vector<int> orderOf(const PlanBuffer& b) {
 }
 
 /// Does the load walk with the store, axis by axis, up to shifts and what the reduction walks over?
-bool samePlace(const std::vector<Expr>& loaded, const std::vector<Expr>& stored, const Stage& stage) {
+bool samePlace(const std::vector<Expr>& loaded, const std::vector<Expr>& stored,
+               const Stage& stage) {
   if (loaded.size() != stored.size()) return false;
   const auto spaceTerms = [&](const Expr& e) {
     Linear l = linearOf(e);
     l.constant = 0;
     std::erase_if(l.terms, [&](const auto& term) {
       const Var* v = term.first.template as<Var>();
-      return v && std::ranges::any_of(stage.axes, [&](const StageAxis& a) { return a.reduce && a.var == v->name; });
+      return v && std::ranges::any_of(
+                      stage.axes, [&](const StageAxis& a) { return a.reduce && a.var == v->name; });
     });
     return l;
   };
@@ -38,10 +40,13 @@ bool samePlace(const std::vector<Expr>& loaded, const std::vector<Expr>& stored,
 /// Gives an order to the scratch buffers that this stage stores beside, or reads at the place of, a buffer that has one. Did any get one?
 bool spreadOrders(GroupPlan& plan, const Stage& stage) {
   bool changed = false;
-  const auto named = [&](const std::string& name) { return std::ranges::find(plan.buffers, name, &PlanBuffer::name); };
+  const auto named = [&](const std::string& name) {
+    return std::ranges::find(plan.buffers, name, &PlanBuffer::name);
+  };
   const auto share = [&](const std::string& a, const std::string& b) {
     for (const auto& [from, to] : {std::pair{named(a), named(b)}, std::pair{named(b), named(a)}})
-      if (!from->order.empty() && to->order.empty() && to->kind == PlanBuffer::Scratch) to->order = from->order, changed = true;
+      if (!from->order.empty() && to->order.empty() && to->kind == PlanBuffer::Scratch)
+        to->order = from->order, changed = true;
   };
   std::vector<Expr> loads;
   const auto collect = [&](const Expr& e) {
@@ -86,7 +91,8 @@ bool mentions(const std::vector<Expr>& index, const std::string& var) {
   return false;
 }
 
-std::optional<int64_t> strideAlong(const PlanBuffer& b, const std::vector<Expr>& index, const std::string& var) {
+std::optional<int64_t> strideAlong(const PlanBuffer& b, const std::vector<Expr>& index,
+                                   const std::string& var) {
   const auto strides = memoryStrides(b);
   int64_t step = 0;
   for (size_t d = 0; d < index.size(); d++) {

@@ -12,7 +12,8 @@ std::vector<int64_t> memoryShape(const PlanBuffer&);
 /// Strides in elements of that part, in the buffer's order.
 std::vector<int64_t> memoryStrides(const PlanBuffer&);
 /// By how many elements an access moves when `var` grows by 1; nothing where it isn't affine in `var`.
-std::optional<int64_t> strideAlong(const PlanBuffer&, const std::vector<Expr>& index, const std::string& var);
+std::optional<int64_t> strideAlong(const PlanBuffer&, const std::vector<Expr>& index,
+                                   const std::string& var);
 /// Does any index mention `var`?
 bool mentions(const std::vector<Expr>& index, const std::string& var);
 

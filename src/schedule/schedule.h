@@ -8,15 +8,17 @@ namespace tektite {
 
 /// How one stage's nest is laid out. Axes are indices into Stage::axes; -1: none.
 struct StageSchedule {
-  int vectorAxis = -1;              ///< lanes run over this axis (space or reduce)
+  int vectorAxis = -1;  ///< lanes run over this axis (space or reduce)
   int lanes = 1;
-  int vectors = 1;                  ///< vectors side by side along vectorAxis in one register tile
-  bool apart = false;               ///< the vectors of a reduction walk as many parts of the axis: more streams for the prefetcher
-  int unrollAxis = -1;              ///< the register tile's other axis (a space axis)
+  int vectors = 1;  ///< vectors side by side along vectorAxis in one register tile
+  bool apart =
+      false;  ///< the vectors of a reduction walk as many parts of the axis: more streams for the prefetcher
+  int unrollAxis = -1;  ///< the register tile's other axis (a space axis)
   int unroll = 1;
-  std::vector<int> order;           ///< every axis once, outermost first: space axes, then reduce axes
-  std::vector<std::string> packed;  ///< buffers whose loads go through panels [vectorAxis / W][reduce axes][W], W = lanes * vectors
-  bool stream = false;              ///< stores of outputs past the caches
+  std::vector<int> order;  ///< every axis once, outermost first: space axes, then reduce axes
+  std::vector<std::string>
+      packed;  ///< buffers whose loads go through panels [vectorAxis / W][reduce axes][W], W = lanes * vectors
+  bool stream = false;  ///< stores of outputs past the caches
   int64_t panel() const { return int64_t{lanes} * vectors; }
 };
 

@@ -22,8 +22,8 @@ template <class... Args>
 }
 
 template <class... Args>
-[[noreturn]] void checkFailed(const char* file, int line, const char* condition, fmt::format_string<Args...> format,
-                              Args&&... args) {
+[[noreturn]] void checkFailed(const char* file, int line, const char* condition,
+                              fmt::format_string<Args...> format, Args&&... args) {
   throw InternalError(fmt::format("{}:{}: internal error: {}: {}", file, line, condition,
                                   fmt::format(format, std::forward<Args>(args)...)));
 }
@@ -31,7 +31,7 @@ template <class... Args>
 }  // namespace tektite
 
 /// Always on. TEKTITE_CHECK(condition, "format", args...): give the offending IR as an argument.
-#define TEKTITE_CHECK(condition, ...)                                                     \
-  do {                                                                                    \
+#define TEKTITE_CHECK(condition, ...)                                                      \
+  do {                                                                                     \
     if (!(condition)) ::tektite::checkFailed(__FILE__, __LINE__, #condition, __VA_ARGS__); \
   } while (false)

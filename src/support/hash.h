@@ -32,7 +32,10 @@ class Hasher {
   }
   Hasher& add(const Hash& h) { return add(h.hi).add(h.lo); }
   Hasher& add(std::string_view bytes);
-  Hash finish() const { return {mix(a_ ^ (b_ >> 32), 0xd6e8feb86659fd93ull), mix(b_ ^ (a_ >> 29), 0xa0761d6478bd642full)}; }
+  Hash finish() const {
+    return {mix(a_ ^ (b_ >> 32), 0xd6e8feb86659fd93ull),
+            mix(b_ ^ (a_ >> 29), 0xa0761d6478bd642full)};
+  }
 
  private:
   static uint64_t mix(uint64_t x, uint64_t k) {

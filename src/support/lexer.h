@@ -20,12 +20,14 @@ class Lexer {
   Lexer(std::string_view text, std::string file);
   const Token& peek(int ahead = 0) const;  ///< End for ever at the end
   Token next();
-  bool at(std::string_view text) const;      ///< is the next token this sign or name?
-  bool accept(std::string_view text);        ///< takes it if so
-  void expect(std::string_view text);        ///< error where it is another
-  std::string name(std::string_view what);   ///< takes a name; `what` is for the error: "a buffer's name"
-  int64_t integer(std::string_view what);    ///< takes an integer, with a minus if there is one
-  [[noreturn]] void fail(std::string_view expected) const;                    ///< "expected ..., found '...'", at the next token
+  bool at(std::string_view text) const;  ///< is the next token this sign or name?
+  bool accept(std::string_view text);    ///< takes it if so
+  void expect(std::string_view text);    ///< error where it is another
+  std::string name(
+      std::string_view what);  ///< takes a name; `what` is for the error: "a buffer's name"
+  int64_t integer(std::string_view what);  ///< takes an integer, with a minus if there is one
+  [[noreturn]] void fail(
+      std::string_view expected) const;  ///< "expected ..., found '...'", at the next token
   [[noreturn]] void failAt(const Token&, std::string_view message) const;
   size_t position() const { return at_; }
   void rewind(size_t position) { at_ = position; }

@@ -24,11 +24,13 @@ constexpr CommandInfo kCommands[] = {
 
 constexpr OptionInfo kOptions[] = {
     {"--dim", "NAME=N", "model opt", "", "a number for a named dim; others are 1"},
-    {"--target", "NAME", "model opt machine", "host", "a preset, a TOML file, or `interpret` (no code: the graph interpreter)", "TEKTITE_TARGET"},
+    {"--target", "NAME", "model opt machine", "host",
+     "a preset, a TOML file, or `interpret` (no code: the graph interpreter)", "TEKTITE_TARGET"},
     {"--threads", "N", "model", "0", "threads of a run; 0: all cores", "TEKTITE_THREADS"},
     {"--unfused", "", "model opt", "", "one kernel a node of the model"},
     {"--numerics", "MODE", "model opt", "ordered", "strict, ordered or fast"},
-    {"--json", "", "run compile explain why verify bench ops machine", "", "one JSON document on standard output"},
+    {"--json", "", "run compile explain why verify bench ops machine", "",
+     "one JSON document on standard output"},
     {"--inputs", "DIR", "run verify bench", "", "input_<i>.pb or .npy; random ones otherwise"},
     {"--seed", "N", "run verify bench", "1", "of random inputs"},
     {"--expect", "DIR", "run", "", "output_<i>.pb or .npy to compare with"},
@@ -44,9 +46,11 @@ constexpr OptionInfo kOptions[] = {
     {"--markdown", "", "ops", "", "as a table in Markdown"},
     {"--measure", "", "machine", "", "also FMA peak and bandwidths, by running"},
     {"--edges", "", "explain", "", "every edge's verdict"},
-    {"--cache-dir", "DIR", "model", "", "where compiled code is kept; $XDG_CACHE_HOME/tektite otherwise", "TEKTITE_CACHE"},
+    {"--cache-dir", "DIR", "model", "",
+     "where compiled code is kept; $XDG_CACHE_HOME/tektite otherwise", "TEKTITE_CACHE"},
     {"--no-cache", "", "model", "", "neither read nor write compiled code on disk"},
-    {"--print-after", "PASS", "model opt", "", "print the graph after a pass (or `all`) to standard error"},
+    {"--print-after", "PASS", "model opt", "",
+     "print the graph after a pass (or `all`) to standard error"},
     {"--stop-after", "PASS", "model opt", "", "leave out the passes that follow"},
     {"--disable", "PASS", "model opt", "", "leave out a pass"},
     {"--bisect", "N", "model opt", "-1", "run only the first N passes"},
@@ -63,12 +67,15 @@ bool hasWord(std::string_view words, std::string_view word) {
 }
 
 const OptionInfo* optionNamed(std::string_view name) {
-  const auto* at = std::find_if(std::begin(kOptions), std::end(kOptions), [&](const OptionInfo& o) { return o.name == name; });
+  const auto* at = std::find_if(std::begin(kOptions), std::end(kOptions),
+                                [&](const OptionInfo& o) { return o.name == name; });
   return at == std::end(kOptions) ? nullptr : at;
 }
 
 const char* variableOf(const OptionInfo* option) {
-  const char* value = option && !option->variable.empty() ? std::getenv(std::string(option->variable).c_str()) : nullptr;
+  const char* value = option && !option->variable.empty()
+                          ? std::getenv(std::string(option->variable).c_str())
+                          : nullptr;
   return value && *value ? value : nullptr;
 }
 
@@ -76,7 +83,8 @@ template <class T>
 T numberOf(std::string_view option, const std::string& text, const char* expected) {
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) userError("{}: '{}' found, expected {}", option, text, expected);
+  if (error != std::errc() || end != text.data() + text.size())
+    userError("{}: '{}' found, expected {}", option, text, expected);
   return value;
 }
 
@@ -86,26 +94,33 @@ std::span<const CommandInfo> allCommands() { return kCommands; }
 std::span<const OptionInfo> allOptions() { return kOptions; }
 
 bool takes(const CommandInfo& command, const OptionInfo& option) {
-  return hasWord(option.commands, command.name) || (hasWord(option.commands, "model") && command.arguments.find("MODEL") != command.arguments.npos);
+  return hasWord(option.commands, command.name) ||
+         (hasWord(option.commands, "model") &&
+          command.arguments.find("MODEL") != command.arguments.npos);
 }
 
 std::string optionsTable() {
   std::string text = "tektite COMMAND [ARGUMENT...] [OPTION...]\n\ncommands\n";
-  for (const CommandInfo& c : kCommands) text += fmt::format("  {:<22} {}\n", fmt::format("{} {}", c.name, c.arguments), c.doc);
+  for (const CommandInfo& c : kCommands)
+    text += fmt::format("  {:<22} {}\n", fmt::format("{} {}", c.name, c.arguments), c.doc);
   text += "\noptions (of: model = every command that takes a model)\n";
   for (const OptionInfo& o : kOptions) {
     std::string doc(o.doc);
     if (!o.standard.empty()) doc += fmt::format("{}[{}]", doc.empty() ? "" : " ", o.standard);
     if (!o.variable.empty()) doc += fmt::format(" (${})", o.variable);
-    text += fmt::format("  {:<22} {:<20} {}\n", fmt::format("{} {}", o.name, o.argument), fmt::format("{}", o.commands), doc);
+    text += fmt::format("  {:<22} {:<20} {}\n", fmt::format("{} {}", o.name, o.argument),
+                        fmt::format("{}", o.commands), doc);
   }
   return text;
 }
 
-bool Options::given(std::string_view name) const { return values.find(name) != values.end() || variableOf(optionNamed(name)); }
+bool Options::given(std::string_view name) const {
+  return values.find(name) != values.end() || variableOf(optionNamed(name));
+}
 
 std::string Options::text(std::string_view name) const {
-  if (const auto at = values.find(name); at != values.end() && !at->second.empty()) return at->second.back();
+  if (const auto at = values.find(name); at != values.end() && !at->second.empty())
+    return at->second.back();
   const OptionInfo* option = optionNamed(name);
   if (const char* variable = variableOf(option)) return variable;
   return option ? std::string(option->standard) : "";
@@ -125,7 +140,11 @@ std::vector<std::string> Options::texts(std::string_view name) const {
   return all;
 }
 
-int64_t Options::integer(std::string_view name) const { return numberOf<int64_t>(name, text(name), "a whole number"); }
-double Options::real(std::string_view name) const { return numberOf<double>(name, text(name), "a number"); }
+int64_t Options::integer(std::string_view name) const {
+  return numberOf<int64_t>(name, text(name), "a whole number");
+}
+double Options::real(std::string_view name) const {
+  return numberOf<double>(name, text(name), "a number");
+}
 
 }  // namespace tektite

@@ -26,11 +26,13 @@ std::string optionsTable();  ///< what `tektite help` prints
 /// The arguments and options of one use. A name that is in no table is our bug.
 class Options {
  public:
-  std::map<std::string, std::vector<std::string>, std::less<>> values;  ///< as given; a flag has one, empty value
-  bool given(std::string_view name) const;                      ///< on the command line or by its variable
-  std::string text(std::string_view name) const;                ///< the last one given, else the standard one
-  std::vector<std::string> texts(std::string_view name) const;  ///< all that were given, split at commas
-  int64_t integer(std::string_view name) const;                 ///< UserError where it is no number
+  std::map<std::string, std::vector<std::string>, std::less<>>
+      values;                                     ///< as given; a flag has one, empty value
+  bool given(std::string_view name) const;        ///< on the command line or by its variable
+  std::string text(std::string_view name) const;  ///< the last one given, else the standard one
+  std::vector<std::string> texts(
+      std::string_view name) const;              ///< all that were given, split at commas
+  int64_t integer(std::string_view name) const;  ///< UserError where it is no number
   double real(std::string_view name) const;
 };
 

@@ -18,17 +18,22 @@ int main(int argc, char** argv) {
   int status = 0;
   std::vector<std::string> tests;
   for (std::string line; std::getline(list, line);)
-    if (std::string name; std::istringstream(line) >> name && name[0] != '#' && name.find(filter) != std::string::npos) tests.push_back(name);
+    if (std::string name; std::istringstream(line) >> name && name[0] != '#' &&
+                          name.find(filter) != std::string::npos)
+      tests.push_back(name);
   for (const auto& evaluator : tektite::evaluators()) {
     int passed = 0, specialised = 0, skipped = 0;
     for (const std::string& name : tests) {
-      const auto outcome = tektite::runModel(std::filesystem::path(argv[1]) / name, evaluator, maxRel);
+      const auto outcome =
+          tektite::runModel(std::filesystem::path(argv[1]) / name, evaluator, maxRel);
       passed += outcome.passed;
       skipped += outcome.skipped;
       specialised += outcome.passed && outcome.specialised;
-      if (!outcome.passed) std::cout << evaluator.name << ": " << name << ": " << outcome.why << std::endl;
+      if (!outcome.passed)
+        std::cout << evaluator.name << ": " << name << ": " << outcome.why << std::endl;
     }
-    std::cout << evaluator.name << ": " << passed << " of " << tests.size() << " pass, " << skipped << " skipped, " << specialised
+    std::cout << evaluator.name << ": " << passed << " of " << tests.size() << " pass, " << skipped
+              << " skipped, " << specialised
               << " passed with small inputs that decide shapes taken as constants\n";
     status |= passed != static_cast<int>(tests.size());
   }

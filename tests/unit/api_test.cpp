@@ -49,7 +49,8 @@ TEST(Api, aSoftmaxIsOneLineAndOneKernel) {
   program.run({in.data()}, {out.data()});
   for (int row = 0; row < 5; ++row) {
     double total = 0;
-    for (int i = 0; i < 37; ++i) total += std::exp(static_cast<double>(in[static_cast<size_t>(row * 37 + i)]));
+    for (int i = 0; i < 37; ++i)
+      total += std::exp(static_cast<double>(in[static_cast<size_t>(row * 37 + i)]));
     for (int i = 0; i < 37; ++i) {
       const size_t at = static_cast<size_t>(row * 37 + i);
       EXPECT_NEAR(out[at], std::exp(static_cast<double>(in[at])) / total, 1e-6);
@@ -81,7 +82,9 @@ TEST(Api, namedDimsCompileOnceForEachSetOfExtents) {
     for (size_t row = 0; row < static_cast<size_t>(rows); ++row) {
       for (size_t column = 0; column < 3; ++column) {
         double expected = 0;
-        for (size_t k = 0; k < 8; ++k) expected += static_cast<double>(in[row * 8 + k]) * static_cast<double>(weights[k * 3 + column]);
+        for (size_t k = 0; k < 8; ++k)
+          expected +=
+              static_cast<double>(in[row * 8 + k]) * static_cast<double>(weights[k * 3 + column]);
         EXPECT_NEAR(out[row * 3 + column], std::max(expected, 0.0), 1e-5);
       }
     }
@@ -154,15 +157,19 @@ TEST(Api, graphTextsReadBack) {
 }
 
 TEST(Api, wrongUseIsOneLine) {
-  EXPECT_EQ(messageOf([] { api::Model::load("missing.onnx"); }), "missing.onnx: No such file or directory");
+  EXPECT_EQ(messageOf([] { api::Model::load("missing.onnx"); }),
+            "missing.onnx: No such file or directory");
   api::Network network, other;
-  const api::Tensor x = network.input("x", api::Type::F32, {4, 8}), z = other.input("z", api::Type::F32, {4, 8});
+  const api::Tensor x = network.input("x", api::Type::F32, {4, 8}),
+                    z = other.input("z", api::Type::F32, {4, 8});
   EXPECT_EQ(messageOf([&] { x + z; }), "operands of two networks found, expected one");
-  EXPECT_EQ(messageOf([&] { exp(api::Tensor()); }), "an empty tensor found, expected one of a network");
+  EXPECT_EQ(messageOf([&] { exp(api::Tensor()); }),
+            "an empty tensor found, expected one of a network");
   network.output("y", -x);
   api::Executable program = network.model().compile(quick());
   float buffer[32] = {};
   EXPECT_EQ(messageOf([&] { program.run({}, {buffer}); }), "0 input buffers found, expected 1");
-  EXPECT_EQ(messageOf([&] { program.run({buffer}, {{4, 9}}, {buffer}); }), "input 'x': f32[4x9] found, expected f32[4x8]");
+  EXPECT_EQ(messageOf([&] { program.run({buffer}, {{4, 9}}, {buffer}); }),
+            "input 'x': f32[4x9] found, expected f32[4x8]");
   EXPECT_NE(messageOf([&] { matmul(x, x); }), "no error");
 }

@@ -12,7 +12,9 @@ Expr condition(std::string_view text) {
   for (const char* n : {"M", "N", "i", "j", "k", "l", "t", "e"}) names.emplace_back(n, DType::I64);
   return parseScalar(text, names, DType::Bool);
 }
-Expr index(std::string_view text) { return condition(std::string(text) + " == 0").as<Apply>()->args[0]; }
+Expr index(std::string_view text) {
+  return condition(std::string(text) + " == 0").as<Apply>()->args[0];
+}
 
 TEST(Assumptions, ProveWhatFollows) {
   Assumptions a;
@@ -23,14 +25,18 @@ TEST(Assumptions, ProveWhatFollows) {
   a.loop("t", Expr(128));
   a.loop("e", Expr(8));
   a.loop("j", index("min(32, N - i * 8)"));
-  for (const char* text : {"i * 8 < N", "0 <= i * 8 + l", "i * 8 + l < N + 7", "t % 4 * 8 + e < 32", "(i * 8 + l) // 8 == i", "(i * 8 + l) % 8 == l", "i * 8 + j < N",
-                           "t // 4 < 32", "max(i, 3) <= 8192", "0 <= select(i < 3, i, 3)", "select(i < 3, i, 3) < 4", "min(M, 5) <= 5", "not(i * 8 == N)", "i < 4 | 4 <= i",
-                           "0 <= min(max(k, 0), M)", "min(max(k, 0), M) <= M"})
+  for (const char* text : {"i * 8 < N", "0 <= i * 8 + l", "i * 8 + l < N + 7", "t % 4 * 8 + e < 32",
+                           "(i * 8 + l) // 8 == i", "(i * 8 + l) % 8 == l", "i * 8 + j < N",
+                           "t // 4 < 32", "max(i, 3) <= 8192", "0 <= select(i < 3, i, 3)",
+                           "select(i < 3, i, 3) < 4", "min(M, 5) <= 5", "not(i * 8 == N)",
+                           "i < 4 | 4 <= i", "0 <= min(max(k, 0), M)", "min(max(k, 0), M) <= M"})
     EXPECT_TRUE(a.proves(condition(text))) << text;
-  for (const char* text : {"i * 8 + l < N", "0 < M", "i < 100", "k < N", "0 <= min(k, M)"}) EXPECT_FALSE(a.proves(condition(text))) << text;
+  for (const char* text : {"i * 8 + l < N", "0 < M", "i < 100", "k < N", "0 <= min(k, M)"})
+    EXPECT_FALSE(a.proves(condition(text))) << text;
 }
 
-TEST(Assumptions, CasesOfAMinimumReachTheFacts) {  // the last block of a tail is there only where it isn't whole
+TEST(Assumptions,
+     CasesOfAMinimumReachTheFacts) {  // the last block of a tail is there only where it isn't whole
   Assumptions a;
   a.range("t", 0, 2);
   a.loop("i", index("min(min(t * 4 + 4, 10) % 4, 1)"));

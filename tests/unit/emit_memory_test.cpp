@@ -8,13 +8,15 @@ namespace tektite {
 namespace {
 
 /// Runs the kernel on every machine type here and gives the buffer `y` to the check.
-void run(const char* text, const std::function<TestBuffers()>& make, const std::function<double(int64_t)>& wanted, double tolerance = 0) {
+void run(const char* text, const std::function<TestBuffers()>& make,
+         const std::function<double(int64_t)>& wanted, double tolerance = 0) {
   for (const Target& target : runnableTargets())
     for (const FastMath mode : {FastMath::None, FastMath::Contract}) {
       SCOPED_TRACE(target.name);
       TestBuffers b = make();
       runKernel(parseKernels(text, "test"), {}, b, target, 1, mode);
-      for (int64_t i = 0; i < b["y"].elements(); i++) ASSERT_NEAR(b["y"].at(i), wanted(i), tolerance) << "at " << i;
+      for (int64_t i = 0; i < b["y"].elements(); i++)
+        ASSERT_NEAR(b["y"].at(i), wanted(i), tolerance) << "at " << i;
     }
 }
 
@@ -28,29 +30,37 @@ TestBuffers buffers(std::vector<float> x, int64_t n, DType type = DType::F32, do
 
 TEST(EmitMemory, EverySecondBackwardsAndEveryThird) {
   const auto x = noise(48, 1);
-  run(R"(kernel k(x: f32[48], out y: f32[3 x 16]) {
+  run(
+      R"(kernel k(x: f32[48], out y: f32[3 x 16]) {
     for t in 1 parallel { for l in 16 vector {
       y[0, l] = x[l * 2 + 1]
       y[1, l] = x[15 - l]
       y[2, l] = x[l * 3]
     } }
-  })", [&] { return buffers(x, 48); }, [&](int64_t i) { return i < 16 ? x[i * 2 + 1] : i < 32 ? x[31 - i] : x[(i - 32) * 3]; });
+  })",
+      [&] { return buffers(x, 48); },
+      [&](int64_t i) { return i < 16   ? x[i * 2 + 1]
+                              : i < 32 ? x[31 - i]
+                                       : x[(i - 32) * 3]; });
 }
 
 TEST(EmitMemory, StridedUnderAMaskTouchesOnlyItsLanes) {
   const auto x = noise(20, 1);  // lanes 10.. would be outside
-  run(R"(kernel k(x: f32[20], out y: f32[16 x 2]) {
+  run(
+      R"(kernel k(x: f32[20], out y: f32[16 x 2]) {
     for t in 1 parallel { for l in 16 vector {
       y[l, 0] = -1
       y[l, 1] = -2
       if l < 10 { y[l, 0] = x[l * 2] }
       if l < 10 & 2 <= l { y[l, 1] = x[19 - l * 2] }
     } }
-  })", [&] { return buffers(x, 32); }, [&](int64_t i) {
-    const int64_t l = i / 2;
-    if (i % 2 == 0) return l < 10 ? x[l * 2] : -1.0f;
-    return l < 10 && l >= 2 ? x[19 - l * 2] : -2.0f;
-  });
+  })",
+      [&] { return buffers(x, 32); },
+      [&](int64_t i) {
+        const int64_t l = i / 2;
+        if (i % 2 == 0) return l < 10 ? x[l * 2] : -1.0f;
+        return l < 10 && l >= 2 ? x[19 - l * 2] : -2.0f;
+      });
 }
 
 TEST(EmitMemory, IndicesFromMemory) {
@@ -67,29 +77,33 @@ TEST(EmitMemory, IndicesFromMemory) {
       for l in 8 vector { y[i64(i[l])] = x[i64(i[l]) * 2] }
       for l in 8 vector { if l < 4 { y[15 + i64(i[l + 8])] += x[i64(i[l + 8])] } }
     }
-  })", make, [&](int64_t i) {
-    for (int k = 0; k < 12; k++) {
-      const int64_t at = (k * 7) % 15;
-      if (k < 8 && i == at) return x[at * 2];
-      if (k >= 8 && i == at + 15) return x[at];
-    }
-    return 0.0f;
-  });
+  })",
+      make, [&](int64_t i) {
+        for (int k = 0; k < 12; k++) {
+          const int64_t at = (k * 7) % 15;
+          if (k < 8 && i == at) return x[at * 2];
+          if (k >= 8 && i == at + 15) return x[at];
+        }
+        return 0.0f;
+      });
 }
 
 TEST(EmitMemory, DuplicatesCombineOneAfterAnother) {
   const auto x = noise(8, 1);
-  run(R"(kernel k(x: f32[8], out y: f32[3]) {
+  run(
+      R"(kernel k(x: f32[8], out y: f32[3]) {
     for t in 1 parallel {
       for l in 3 vector { y[l] = 0 }
       for l in 8 vector { y[select(x[l] < 0, 0, 1) * l // l] += 1 }
       for l in 8 vector { if l < 5 { y[i64(x[l] * 0) + 2] += 2 } }
     }
-  })", [&] { return buffers(x, 3); }, [&](int64_t i) {
-    double below = 0, above = 0;
-    for (int l = 0; l < 8; l++) (l > 0 && x[l] >= 0 ? above : below) += 1;
-    return i == 0 ? below : i == 1 ? above : 10;
-  });
+  })",
+      [&] { return buffers(x, 3); },
+      [&](int64_t i) {
+        double below = 0, above = 0;
+        for (int l = 0; l < 8; l++) (l > 0 && x[l] >= 0 ? above : below) += 1;
+        return i == 0 ? below : i == 1 ? above : 10;
+      });
 }
 
 TEST(EmitMemory, LanesIntoOneElement) {
@@ -98,7 +112,8 @@ TEST(EmitMemory, LanesIntoOneElement) {
   for (int i = 0; i < 12; i++) sum += x[i];
   for (int i = 0; i < 7; i++) top = std::max<double>(top, x[i]);
   for (int i = 0; i < 5; i++) odd += x[i];
-  run(R"(kernel k(x: f32[12], out y: f32[4]) {
+  run(
+      R"(kernel k(x: f32[12], out y: f32[4]) {
     for t in 1 parallel {
       for l in 4 vector { y[l] = 0 }
       y[1] = -inf
@@ -107,12 +122,18 @@ TEST(EmitMemory, LanesIntoOneElement) {
       for l in 5 vector { y[2] += x[l] }
       for l in 8 vector { y[3] += 1 }
     }
-  })", [&] { return buffers(x, 4); }, [&](int64_t i) { return i == 0 ? sum : i == 1 ? top : i == 2 ? odd : 8; }, 1e-6);
+  })",
+      [&] { return buffers(x, 4); },
+      [&](int64_t i) { return i == 0   ? sum
+                              : i == 1 ? top
+                              : i == 2 ? odd
+                                       : 8; }, 1e-6);
 }
 
 TEST(EmitMemory, LanesWithTheirOwnArrays) {
   const auto x = noise(32, 1);
-  run(R"(kernel k(x: f32[32], out y: f32[8]) {
+  run(
+      R"(kernel k(x: f32[32], out y: f32[8]) {
     for t in 1 parallel { for l in 8 vector {
       alloc own: f32[4]@reg
       alloc far: f32[4]@l1
@@ -122,24 +143,30 @@ TEST(EmitMemory, LanesWithTheirOwnArrays) {
       for k in 4 serial { if l < 6 { sum += own[k] * far[k] } }
       y[l] = sum
     } }
-  })", [&] { return buffers(x, 8); }, [&](int64_t l) {
-    return l < 6 ? 2 * (x[l * 4] * x[l * 4 + 3] + x[l * 4 + 1] * x[l * 4 + 2]) : 0.0f;
-  }, 1e-6);
+  })",
+      [&] { return buffers(x, 8); },
+      [&](int64_t l) {
+        return l < 6 ? 2 * (x[l * 4] * x[l * 4 + 3] + x[l * 4 + 1] * x[l * 4 + 2]) : 0.0f;
+      },
+      1e-6);
 }
 
 TEST(EmitMemory, CopiesWithFillAndPrefetch) {
   const auto x = noise(15, 1);
-  run(R"(kernel k(x: f32[3 x 5], out y: f32[4 x 8]) {
+  run(
+      R"(kernel k(x: f32[3 x 5], out y: f32[4 x 8]) {
     for t in 1 parallel {
       alloc b: f32[4 x 8]@l1
       copy x[i, j + 100] for i in 3, j in 40
       copy b[i, j] <- x[i - 1, j - 2] for i in 4, j in 8 fill=7
       copy y[i, j] <- b[i, j] for i in 4, j in 8
     }
-  })", [&] { return buffers(x, 32); }, [&](int64_t i) {
-    const int64_t r = i / 8 - 1, c = i % 8 - 2;
-    return r >= 0 && c >= 0 && c < 5 ? x[r * 5 + c] : 7.0f;
-  });
+  })",
+      [&] { return buffers(x, 32); },
+      [&](int64_t i) {
+        const int64_t r = i / 8 - 1, c = i % 8 - 2;
+        return r >= 0 && c >= 0 && c < 5 ? x[r * 5 + c] : 7.0f;
+      });
 }
 
 TEST(EmitMemory, MasksOverBytesAndHalves) {
@@ -149,35 +176,45 @@ TEST(EmitMemory, MasksOverBytesAndHalves) {
       for t in 1 parallel {{ for c in 2 serial {{ for l in 16 vector {{
         if c * 16 + l < 19 {{ y[c * 16 + l] = {0}(x[c * 16 + l]) }}
       }} }} }}
-    }})", type);
+    }})",
+                                         type);
     const DType t = *dtypeFromName(type);
-    run(text.c_str(), [&] { return buffers(x, 19, t); },
-        [&](int64_t i) { return isFloat(t) ? roundTo(t, x[i]) : static_cast<double>(saturateTo(t, x[i])); });
+    run(
+        text.c_str(), [&] { return buffers(x, 19, t); },
+        [&](int64_t i) {
+          return isFloat(t) ? roundTo(t, x[i]) : static_cast<double>(saturateTo(t, x[i]));
+        });
   }
 }
 
 TEST(EmitMemory, MasksOfLanesTimesAStep) {
   const auto x = noise(1, 1);
   const auto on = [](int64_t c, int64_t l) {
-    return (c * 16 + l * 3 < 20) + 2 * (c * 4 - 5 <= l * 2) + 4 * (l * 4 <= c * 9) + 8 * (30 - l * 3 < c * 7) + 16 * (c < 3);
+    return (c * 16 + l * 3 < 20) + 2 * (c * 4 - 5 <= l * 2) + 4 * (l * 4 <= c * 9) +
+           8 * (30 - l * 3 < c * 7) + 16 * (c < 3);
   };
-  run(R"(kernel k(x: f32[1], out y: i32[4 x 16]) {
+  run(
+      R"(kernel k(x: f32[1], out y: i32[4 x 16]) {
     for t in 1 parallel { for c in 4 serial { for l in 16 vector {
       y[c, l] = i32(c * 16 + l * 3 < 20) + 2 * i32(c * 4 - 5 <= l * 2) + 4 * i32(l * 4 <= c * 9) + 8 * i32(30 - l * 3 < c * 7)
       if c * 16 + l < 48 { y[c, l] += 16 }
     } } }
-  })", [&] { return buffers(x, 64, DType::I32); }, [&](int64_t i) { return on(i / 16, i % 16); });
+  })",
+      [&] { return buffers(x, 64, DType::I32); }, [&](int64_t i) { return on(i / 16, i % 16); });
 }
 
 /// A value for all lanes alike is read only where a lane is on: x ends before a page that must not be touched.
 TEST(EmitMemory, NoLaneOnTouchesNothing) {
   const auto x = noise(4, 1);
-  run(R"(kernel k(x: f32[4], out y: f32[8 x 8]) {
+  run(
+      R"(kernel k(x: f32[4], out y: f32[8 x 8]) {
     for t in 1 parallel { for r in 8 serial { for l in 8 vector {
       y[r, l] = -1
       if r * 8 + l < 32 { y[r, l] = x[r] + select(r * 8 + l < 16, x[r * 2], 0) }
     } } }
-  })", [&] { return buffers(x, 64); }, [&](int64_t i) { return i < 32 ? x[i / 8] + (i < 16 ? x[i / 8 * 2] : 0) : -1.0f; }, 1e-6);
+  })",
+      [&] { return buffers(x, 64); },
+      [&](int64_t i) { return i < 32 ? x[i / 8] + (i < 16 ? x[i / 8 * 2] : 0) : -1.0f; }, 1e-6);
 }
 
 }  // namespace

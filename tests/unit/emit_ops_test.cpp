@@ -9,16 +9,20 @@
 namespace tektite {
 namespace {
 
-const DType types[] = {DType::Bool, DType::I4,  DType::U4,  DType::I8,  DType::U8,  DType::I16, DType::U16, DType::I32,
-                       DType::U32,  DType::I64, DType::U64, DType::F16, DType::BF16, DType::F32, DType::F64};
+const DType types[] = {DType::Bool, DType::I4,  DType::U4,   DType::I8,  DType::U8,
+                       DType::I16,  DType::U16, DType::I32,  DType::U32, DType::I64,
+                       DType::U64,  DType::F16, DType::BF16, DType::F32, DType::F64};
 
 std::vector<double> specialReals() {
-  return {0, -0.0, 1, -1.5, 2.5, 3.25, -7, 100, -300.75, 65000, -3e9, 5e18, 1e-6, INFINITY, -INFINITY, NAN};
+  return {0,       -0.0,  1,    -1.5, 2.5,  3.25,     -7,        100,
+          -300.75, 65000, -3e9, 5e18, 1e-6, INFINITY, -INFINITY, NAN};
 }
 std::vector<int64_t> specialIntegers(DType t) {
   std::vector<int64_t> out;
-  for (const int64_t v : {0, 1, 2, 3, 7, 8, -1, -2, -3, -8, 31, 100, -77}) out.push_back(wrapTo(t, v));
-  for (const uint64_t v : {uint64_t{1} << (bits(t) - 1), (uint64_t{1} << (bits(t) - 1)) - 1}) out.push_back(wrapTo(t, static_cast<int64_t>(v)));
+  for (const int64_t v : {0, 1, 2, 3, 7, 8, -1, -2, -3, -8, 31, 100, -77})
+    out.push_back(wrapTo(t, v));
+  for (const uint64_t v : {uint64_t{1} << (bits(t) - 1), (uint64_t{1} << (bits(t) - 1)) - 1})
+    out.push_back(wrapTo(t, static_cast<int64_t>(v)));
   out.push_back(wrapTo(t, 12345678901234567));
   return out;
 }
@@ -60,19 +64,25 @@ KernelModule kernelOf(DType t, const std::vector<Case>& cases, int64_t n) {
       const std::string to = kind + std::to_string(c);
       k.params.push_back({Param::Out, {to, cases[c].value.type(), {Expr(n)}}});
       const Expr lane = var("j") * Expr(8) + var("l");
-      if (*kind == 's') scalar.push_back({Store{{{to, {var("i")}}}, "", {cases[c].value}}});
-      else vector.push_back({Store{{{to, {lane}}}, "", {substitute(cases[c].value, {{"i", lane}})}}});
+      if (*kind == 's')
+        scalar.push_back({Store{{{to, {var("i")}}}, "", {cases[c].value}}});
+      else
+        vector.push_back({Store{{{to, {lane}}}, "", {substitute(cases[c].value, {{"i", lane}})}}});
     }
-  k.body = {{For{"i", Expr(n), LoopMode::Parallel, scalar}}, {For{"j", Expr(n / 8), LoopMode::Parallel, {{For{"l", 8, LoopMode::Vector, vector}}}}}};
+  k.body = {{For{"i", Expr(n), LoopMode::Parallel, scalar}},
+            {For{"j", Expr(n / 8), LoopMode::Parallel, {{For{"l", 8, LoopMode::Vector, vector}}}}}};
   return {{}, {}, {k}};
 }
 
 /// The wanted value, as a double or, of integers, exactly.
-std::pair<double, int64_t> wanted(const Case& c, DType t, double rx, double ry, int64_t ix, int64_t iy) {
+std::pair<double, int64_t> wanted(const Case& c, DType t, double rx, double ry, int64_t ix,
+                                  int64_t iy) {
   const DType to = c.value.type();
   if (c.isCast) {
     if (isFloat(t)) return {roundTo(to, rx), isFloat(to) ? 0 : saturateTo(to, rx)};
-    return {roundTo(to, t == DType::U64 ? static_cast<double>(static_cast<uint64_t>(ix)) : static_cast<double>(ix)), wrapTo(to, ix)};
+    return {roundTo(to, t == DType::U64 ? static_cast<double>(static_cast<uint64_t>(ix))
+                                        : static_cast<double>(ix)),
+            wrapTo(to, ix)};
   }
   if (!isFloat(t)) {
     std::vector<int64_t> args{ix, iy};
@@ -81,7 +91,9 @@ std::pair<double, int64_t> wanted(const Case& c, DType t, double rx, double ry, 
     return {0, evalInteger(c.op, t, args)};
   }
   if (c.op == Op::ToBits) return {0, evalToBits(t, rx)};
-  const double r = evalFloat(c.op, c.op == Op::Select ? std::vector<double>{rx < ry ? 1.0 : 0.0, rx, ry} : std::vector<double>{rx, ry});
+  const double r =
+      evalFloat(c.op, c.op == Op::Select ? std::vector<double>{rx < ry ? 1.0 : 0.0, rx, ry}
+                                         : std::vector<double>{rx, ry});
   return {roundTo(to == DType::Bool ? DType::F64 : to, r), static_cast<int64_t>(r)};
 }
 
@@ -99,11 +111,14 @@ void checkType(DType t, const Target& target) {
     for (int k = 0; k < 2; k++) {
       const int64_t at = k ? i % side : i / side;
       char* data = static_cast<char*>(b[k ? "y" : "x"].data());
-      if (isFloat(t)) storeFloat(t, data, i, r[i][k] = roundTo(t, reals[at]));
-      else storeInteger(t, data, i, v[i][k] = integers[at]);
+      if (isFloat(t))
+        storeFloat(t, data, i, r[i][k] = roundTo(t, reals[at]));
+      else
+        storeInteger(t, data, i, v[i][k] = integers[at]);
     }
   for (size_t c = 0; c < cases.size(); c++)
-    for (const char* kind : {"v", "s"}) b[kind + std::to_string(c)] = TestBuffer(cases[c].value.type(), n);
+    for (const char* kind : {"v", "s"})
+      b[kind + std::to_string(c)] = TestBuffer(cases[c].value.type(), n);
   runKernel(kernelOf(t, cases, n), {}, b, target, 1, FastMath::None);
   for (size_t c = 0; c < cases.size(); c++)
     for (const char* kind : {"v", "s"})
@@ -113,10 +128,14 @@ void checkType(DType t, const Target& target) {
         char* data = static_cast<char*>(b[kind + std::to_string(c)].data());
         if (isFloat(to)) {
           const double found = loadFloat(to, data, i);
-          const bool same = std::isnan(real) ? std::isnan(found) : found == real && std::signbit(found) == std::signbit(real);
-          ASSERT_TRUE(same) << cases[c].name << "(" << b["x"].at(i) << ", " << b["y"].at(i) << ") " << kind << " gave " << found << ", expected " << real;
+          const bool same = std::isnan(real)
+                                ? std::isnan(found)
+                                : found == real && std::signbit(found) == std::signbit(real);
+          ASSERT_TRUE(same) << cases[c].name << "(" << b["x"].at(i) << ", " << b["y"].at(i) << ") "
+                            << kind << " gave " << found << ", expected " << real;
         } else {
-          ASSERT_EQ(loadInteger(to, data, i), integer) << cases[c].name << "(" << b["x"].at(i) << ", " << b["y"].at(i) << ") " << kind;
+          ASSERT_EQ(loadInteger(to, data, i), integer)
+              << cases[c].name << "(" << b["x"].at(i) << ", " << b["y"].at(i) << ") " << kind;
         }
       }
 }
@@ -124,7 +143,9 @@ void checkType(DType t, const Target& target) {
 TEST(EmitOps, EveryOpOnEveryTypeInVectorsAndAlone) {
   for (const Target& target : runnableTargets())
     for (const DType t : types)
-      if (target.name == "cpu:avx2" || t == DType::F32 || t == DType::I32 || t == DType::F16 || t == DType::U8) checkType(t, target);
+      if (target.name == "cpu:avx2" || t == DType::F32 || t == DType::I32 || t == DType::F16 ||
+          t == DType::U8)
+        checkType(t, target);
 }
 
 }  // namespace

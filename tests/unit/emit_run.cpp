@@ -45,11 +45,14 @@ TestBuffer::TestBuffer(const std::vector<float>& values) : TestBuffer(DType::F32
 }
 double TestBuffer::at(int64_t i) const {
   const char* data = bytes_.get() + 64;
-  return isFloat(type_) ? loadFloat(type_, data, i) : static_cast<double>(loadInteger(type_, data, i));
+  return isFloat(type_) ? loadFloat(type_, data, i)
+                        : static_cast<double>(loadInteger(type_, data, i));
 }
 void TestBuffer::set(int64_t i, double value) {
-  if (isFloat(type_)) storeFloat(type_, data(), i, value);
-  else storeInteger(type_, data(), i, static_cast<int64_t>(value));
+  if (isFloat(type_))
+    storeFloat(type_, data(), i, value);
+  else
+    storeInteger(type_, data(), i, static_cast<int64_t>(value));
 }
 std::vector<float> TestBuffer::floats() const {
   std::vector<float> out;
@@ -73,20 +76,25 @@ KernelModule kernelFile(const std::string& file) {
 
 std::vector<Target> runnableTargets() {
   std::vector<Target> out{findTarget("cpu:x86-64")};
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) out.push_back(findTarget("cpu:avx2"));
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")) out.push_back(findTarget("cpu:avx512"));
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    out.push_back(findTarget("cpu:avx2"));
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl"))
+    out.push_back(findTarget("cpu:avx512"));
   return out;
 }
 
-void runKernel(KernelModule module, const std::map<std::string, int64_t>& dims, TestBuffers& buffers, const Target& target, int threads,
-               FastMath mode, bool exactDims) {
+void runKernel(KernelModule module, const std::map<std::string, int64_t>& dims,
+               TestBuffers& buffers, const Target& target, int threads, FastMath mode,
+               bool exactDims) {
   Kernel& kernel = module.kernels.at(0);
   std::vector<int64_t> sizes;
   int64_t wide = 15;
   for (const auto& [name, size] : dims) wide = std::max(wide, size);
   for (Dim& d : kernel.dims) {
     sizes.push_back(dims.at(d.name));
-    d = {d.name, exactDims ? sizes.back() : 0, exactDims ? sizes.back() : static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(wide)))};
+    d = {d.name, exactDims ? sizes.back() : 0,
+         exactDims ? sizes.back()
+                   : static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(wide)))};
   }
   const Artifact artifact = emitLlvm(module, kernel, target, mode);
   static std::map<std::string, std::unique_ptr<LoadedCode>> compiled;
@@ -101,7 +109,8 @@ void runKernel(KernelModule module, const std::map<std::string, int64_t>& dims, 
   std::vector<void*> pointers;
   std::vector<TestBuffer> own;
   for (const Param& p : kernel.params) pointers.push_back(buffers.at(p.buffer.name).data());
-  for (const int64_t size : artifact.needs.mainAllocs) pointers.push_back(own.emplace_back(DType::U8, size).data());
+  for (const int64_t size : artifact.needs.mainAllocs)
+    pointers.push_back(own.emplace_back(DType::U8, size).data());
   std::vector<int32_t> counters(artifact.needs.counters);
   if (!counters.empty()) pointers.push_back(counters.data());
   Team team{threads};

@@ -38,7 +38,8 @@ KernelModule kernelFile(const std::string& file);
 std::vector<Target> runnableTargets();
 /// Emits, compiles and runs the first kernel, with a team of `threads`; buffers by the parameters' names.
 /// The dims' ranges become those of any such sizes, or exactly the sizes.
-void runKernel(KernelModule module, const std::map<std::string, int64_t>& dims, TestBuffers& buffers, const Target& target, int threads,
+void runKernel(KernelModule module, const std::map<std::string, int64_t>& dims,
+               TestBuffers& buffers, const Target& target, int threads,
                FastMath mode = FastMath::Contract, bool exactDims = false);
 /// Numbers in [-low, low), the same for a seed.
 std::vector<float> noise(int64_t n, uint32_t seed, float size = 1);

@@ -25,12 +25,19 @@ Expr parse(std::string_view text, DType expected = DType::I64) {
 
 TEST(Expr, TextsRoundTrip) {
   const std::pair<const char*, DType> texts[] = {
-      {"d2 * 2 + d4 - 1", DType::I64},          {"(i + 3) // 4 * 4 % 7", DType::I64},
-      {"a * 0.5 + -b", DType::F32},             {"select(c, buf[i, ind[j] + 1], -inf)", DType::F32},
-      {"f32(i // 2 < j)", DType::F32},          {"i < j & j <= 4 | not(i == j)", DType::Bool},
-      {"a - (b - a) - b / (a / b)", DType::F32}, {"max(a, 0) * exp(-(a + b))", DType::F32},
-      {"frombits(bits(a) + 4)", DType::F32},    {"f32(bf16(a)) - a", DType::F32},
-      {"select(f32(1) < 2, a, 1e-05)", DType::F32}, {"i - j * (-3)", DType::I64}, {"c & bool(1) == c", DType::Bool}};
+      {"d2 * 2 + d4 - 1", DType::I64},
+      {"(i + 3) // 4 * 4 % 7", DType::I64},
+      {"a * 0.5 + -b", DType::F32},
+      {"select(c, buf[i, ind[j] + 1], -inf)", DType::F32},
+      {"f32(i // 2 < j)", DType::F32},
+      {"i < j & j <= 4 | not(i == j)", DType::Bool},
+      {"a - (b - a) - b / (a / b)", DType::F32},
+      {"max(a, 0) * exp(-(a + b))", DType::F32},
+      {"frombits(bits(a) + 4)", DType::F32},
+      {"f32(bf16(a)) - a", DType::F32},
+      {"select(f32(1) < 2, a, 1e-05)", DType::F32},
+      {"i - j * (-3)", DType::I64},
+      {"c & bool(1) == c", DType::Bool}};
   for (const auto& [text, type] : texts) {
     const Expr e = parse(text, type);
     EXPECT_EQ(parse(toText(e), type), e) << text << " -> " << toText(e);

@@ -48,15 +48,20 @@ struct RandomExpr {
     return Expr(values[below(std::size(values))]);
   }
   Expr index(int depth) {
-    if (depth == 0 || below(6) == 0) return below(4) ? var(std::string(1, "ijkn"[below(4)])) : constant();
+    if (depth == 0 || below(6) == 0)
+      return below(4) ? var(std::string(1, "ijkn"[below(4)])) : constant();
     const auto arg = [&] { return index(depth - 1); };
     switch (below(12)) {
-      case 0: case 1: return arg() + arg();
+      case 0:
+      case 1: return arg() + arg();
       case 2: return arg() - arg();
-      case 3: case 4: return arg() * constant();
+      case 3:
+      case 4: return arg() * constant();
       case 5: return below(3) ? arg() + constant() : var("i") * var("n");
-      case 6: case 7: return floorDiv(arg(), below(8) ? constant() : var("n"));
-      case 8: case 9: return floorMod(arg(), below(8) ? constant() : var("n"));
+      case 6:
+      case 7: return floorDiv(arg(), below(8) ? constant() : var("n"));
+      case 8:
+      case 9: return floorMod(arg(), below(8) ? constant() : var("n"));
       case 10: return below(2) ? min(arg(), arg()) : max(arg(), arg());
       default: return select(condition(depth - 1), arg(), arg());
     }
@@ -67,8 +72,11 @@ struct RandomExpr {
       case 0: return lt(arg(), arg());
       case 1: return le(arg(), arg());
       case 2: return eq(arg(), arg());
-      case 3: case 4: return logicalAnd(condition(depth - 1), condition(depth - 1));
-      default: return below(2) ? logicalNot(condition(depth - 1)) : apply(Op::Or, {condition(depth - 1), condition(depth - 1)});
+      case 3:
+      case 4: return logicalAnd(condition(depth - 1), condition(depth - 1));
+      default:
+        return below(2) ? logicalNot(condition(depth - 1))
+                        : apply(Op::Or, {condition(depth - 1), condition(depth - 1)});
     }
   }
 };
@@ -95,7 +103,8 @@ TEST(Facts, SimplifiedExpressionsHaveTheSameValuesWithinTheirBounds) {
       const int64_t v = eval(e, p);
       same &= v == eval(s, p) && in.low <= v && v <= in.high && tight.low <= v && v <= tight.high;
     });
-    ASSERT_TRUE(same) << "seed " << seed << ": " << toText(e) << "  ->  " << toText(s) << "  in " << in.low << ".." << in.high;
+    ASSERT_TRUE(same) << "seed " << seed << ": " << toText(e) << "  ->  " << toText(s) << "  in "
+                      << in.low << ".." << in.high;
     ASSERT_EQ(toText(simplify(s, small)), toText(s)) << "seed " << seed << ": " << toText(e);
   }
 }
@@ -114,21 +123,24 @@ TEST(Facts, WhatIsProvenUnderAssumptionsHolds) {
       if (!eval(facts[0], p) || !eval(facts[1], p)) return;
       right &= (!always || eval(e, p)) && eval(x, p) == eval(s, p);
     });
-    ASSERT_TRUE(right) << "seed " << seed << ": " << toText(facts[0]) << " and " << toText(facts[1]) << " give " << toText(e) << "; "
-                       << toText(x) << " -> " << toText(s);
+    ASSERT_TRUE(right) << "seed " << seed << ": " << toText(facts[0]) << " and " << toText(facts[1])
+                       << " give " << toText(e) << "; " << toText(x) << " -> " << toText(s);
   }
   EXPECT_GT(proven, 50);
 }
 
 Expr parse(std::string_view text, DType type = DType::I64) {
   std::vector<std::pair<std::string, DType>> names;
-  for (const char* v : {"i", "j", "k", "x", "y", "n", "m", "d0", "d1", "d2", "d10"}) names.emplace_back(v, DType::I64);
+  for (const char* v : {"i", "j", "k", "x", "y", "n", "m", "d0", "d1", "d2", "d10"})
+    names.emplace_back(v, DType::I64);
   return parseScalar(text, names, type);
 }
 
 TEST(Facts, NormalForms) {
-  const Ranges ranges{{"i", {0, 9}}, {"j", {0, 63}}, {"k", {0, 7}}, {"x", {0, 4095}}, {"y", {-100, 100}},
-                      {"n", {1, 1 << 20}}, {"m", {1, 1 << 20}}, {"d0", {0, 99}}, {"d1", {0, 7}}, {"d2", {0, 7}}, {"d10", {0, 7}}};
+  const Ranges ranges{{"i", {0, 9}},       {"j", {0, 63}},     {"k", {0, 7}},
+                      {"x", {0, 4095}},    {"y", {-100, 100}}, {"n", {1, 1 << 20}},
+                      {"m", {1, 1 << 20}}, {"d0", {0, 99}},    {"d1", {0, 7}},
+                      {"d2", {0, 7}},      {"d10", {0, 7}}};
   const std::pair<const char*, const char*> indices[] = {
       {"j + i * 2 - j + 3 + i", "i * 3 + 3"},
       {"d10 + d2 * 4 - 1", "d2 * 4 + d10 - 1"},
@@ -169,9 +181,11 @@ TEST(Facts, NormalForms) {
       {"2 * i == 2 * k + 3", "bool(0)"},
       {"0 <= i & i < 10 & j - k < y", "j < k + y"},
   };
-  for (const auto& [from, to] : indices) EXPECT_EQ(toText(simplify(parse(from), ranges)), toText(parse(to))) << from;
+  for (const auto& [from, to] : indices)
+    EXPECT_EQ(toText(simplify(parse(from), ranges)), toText(parse(to))) << from;
   for (const auto& [from, to] : conditions)
-    EXPECT_EQ(toText(simplify(parse(from, DType::Bool), ranges)), toText(parse(to, DType::Bool))) << from;
+    EXPECT_EQ(toText(simplify(parse(from, DType::Bool), ranges)), toText(parse(to, DType::Bool)))
+        << from;
 }
 
 TEST(Facts, DataMayWrap) {
@@ -189,16 +203,22 @@ TEST(Facts, IndicesWithoutARangeDoNotWrap) {
 }
 
 TEST(Facts, Proofs) {
-  const Ranges ranges{{"i", {0, 9}}, {"j", {0, 63}}, {"k", {0, 7}}, {"x", {0, 4095}}, {"n", {1, 1 << 20}}, {"m", {0, 1 << 20}}};
-  for (const char* yes : {"x // 8 * 8 <= x", "x <= x // 8 * 8 + 7", "x - x // 8 * 8 < 8", "min(8, x - i) <= 8", "i + min(4, x - i) <= x",
-                          "max(i, k) <= i + k", "x % 16 <= x", "(x + 7) // 8 * 8 < x + 8", "n * i <= n * 9 | i < 10"})
+  const Ranges ranges{{"i", {0, 9}},    {"j", {0, 63}},      {"k", {0, 7}},
+                      {"x", {0, 4095}}, {"n", {1, 1 << 20}}, {"m", {0, 1 << 20}}};
+  for (const char* yes : {"x // 8 * 8 <= x", "x <= x // 8 * 8 + 7", "x - x // 8 * 8 < 8",
+                          "min(8, x - i) <= 8", "i + min(4, x - i) <= x", "max(i, k) <= i + k",
+                          "x % 16 <= x", "(x + 7) // 8 * 8 < x + 8", "n * i <= n * 9 | i < 10"})
     EXPECT_TRUE(proves(parse(yes, DType::Bool), ranges)) << yes;
-  for (const char* no : {"x // 8 * 8 < x", "i < k", "x % 16 < x"}) EXPECT_FALSE(proves(parse(no, DType::Bool), ranges)) << no;
-  const std::vector<Expr> facts = {parse("i * 8 + k < m", DType::Bool), parse("j < n", DType::Bool), parse("i < k", DType::Bool)};
-  for (const char* yes : {"i * 8 + k <= m - 1", "i * 8 < m", "0 < m", "j + 1 <= n", "i < 7", "0 < k", "i * 8 + i + 1 < m"})
+  for (const char* no : {"x // 8 * 8 < x", "i < k", "x % 16 < x"})
+    EXPECT_FALSE(proves(parse(no, DType::Bool), ranges)) << no;
+  const std::vector<Expr> facts = {parse("i * 8 + k < m", DType::Bool), parse("j < n", DType::Bool),
+                                   parse("i < k", DType::Bool)};
+  for (const char* yes : {"i * 8 + k <= m - 1", "i * 8 < m", "0 < m", "j + 1 <= n", "i < 7",
+                          "0 < k", "i * 8 + i + 1 < m"})
     EXPECT_TRUE(proves(parse(yes, DType::Bool), ranges, facts)) << yes;
   EXPECT_FALSE(proves(parse("j < m", DType::Bool), ranges, facts));
-  EXPECT_EQ(toText(simplify(parse("(i * n + j) // n * n + (i * n + j) % n"), ranges, facts)), "i * n + j");
+  EXPECT_EQ(toText(simplify(parse("(i * n + j) // n * n + (i * n + j) % n"), ranges, facts)),
+            "i * n + j");
 }
 
 TEST(Facts, SharedSubexpressionsCostOnce) {

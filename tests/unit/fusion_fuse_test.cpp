@@ -10,21 +10,25 @@ namespace tektite {
 namespace {
 
 size_t groupsOf(const Graph& g) {
-  return static_cast<size_t>(std::ranges::count_if(g.nodes, [](const Node& n) { return n.as<Group>() != nullptr; }));
+  return static_cast<size_t>(
+      std::ranges::count_if(g.nodes, [](const Node& n) { return n.as<Group>() != nullptr; }));
 }
 std::string plansOf(const Fused& f) {
   std::string out;
   for (const Node& n : f.graph.nodes)
     if (const Group* g = n.as<Group>()) out += n.origin + "\n" + toText(*g->plan);
   for (const Edge& e : f.ledger.edges)
-    out += fmt::format("{} -> {}: {} {}\n", e.fromName, e.toName, name(e.verdict), e.verdict == Verdict::Unfused ? toText(e.refusal) : "");
+    out += fmt::format("{} -> {}: {} {}\n", e.fromName, e.toName, name(e.verdict),
+                       e.verdict == Verdict::Unfused ? toText(e.refusal) : "");
   return out;
 }
 
 struct Model {
   Builder b;
   std::string target = "cpu:avx2";
-  Value in(const std::string& name, std::vector<Expr> shape) { return b.input(name, {DType::F32, std::move(shape)}); }
+  Value in(const std::string& name, std::vector<Expr> shape) {
+    return b.input(name, {DType::F32, std::move(shape)});
+  }
   Value weight(std::vector<Expr> shape) {
     TensorType t{DType::F32, std::move(shape)};
     auto data = std::make_shared<std::vector<float>>(static_cast<size_t>(t.elements()));
@@ -62,7 +66,8 @@ std::vector<TestTensor> runGroups(const Graph& g) {
   std::vector<TestTensor> inputs;
   for (const Value& v : g.inputs()) {
     TestTensor t{g.type(v), {}, {}};
-    for (int64_t i = 0; i < t.type.elements(); i++) t.real.push_back(uniform(random)), t.integer.push_back(i % 3);
+    for (int64_t i = 0; i < t.type.elements(); i++)
+      t.real.push_back(uniform(random)), t.integer.push_back(i % 3);
     inputs.push_back(t);
   }
   return tektite::runGroups(g, inputs);
@@ -79,14 +84,17 @@ void expectSame(const Graph& whole, const Fused& f) {
   ASSERT_EQ(want.size(), got.size());
   for (size_t o = 0; o < want.size(); o++)
     for (size_t i = 0; i < want[o].real.size(); i++)
-      ASSERT_NEAR(got[o].real[i], want[o].real[i], 1e-7 * (1 + std::abs(want[o].real[i]))) << o << " at " << i << "\n" << plansOf(f);
+      ASSERT_NEAR(got[o].real[i], want[o].real[i], 1e-7 * (1 + std::abs(want[o].real[i])))
+          << o << " at " << i << "\n"
+          << plansOf(f);
 }
 
 TEST(FusionFuse, RowsBecomeOneKernel) {
   for (bool large : {true, false}) {
     Model a, b;
     const int64_t rows = large ? 4096 : 30, columns = large ? 1024 : 20;
-    const Fused soft = a.fused({a.soft(a.in("x", {rows, columns}))}), normal = b.fused({b.normal(b.in("x", {rows, columns}), columns)});
+    const Fused soft = a.fused({a.soft(a.in("x", {rows, columns}))}),
+                normal = b.fused({b.normal(b.in("x", {rows, columns}), columns)});
     EXPECT_EQ(groupsOf(soft.graph), 1u);
     EXPECT_EQ(groupsOf(normal.graph), 1u);
     if (large) continue;
@@ -101,7 +109,9 @@ Fused block(Model& m, int64_t s, int64_t h, int64_t d) {
   const auto linear = [&](Value v, int64_t from, int64_t to) {
     return m.b.map("a + b", {m.b.contract("bsk,kn->bsn", v, m.weight({from, to})), m.weight({to})});
   };
-  const auto heads = [&](Value v) { return m.b.transpose(m.b.reshape(v, {1, s, h, d}), {0, 2, 1, 3}); };
+  const auto heads = [&](Value v) {
+    return m.b.transpose(m.b.reshape(v, {1, s, h, d}), {0, 2, 1, 3});
+  };
   const Value q = heads(linear(x, n, n)), k = heads(linear(x, n, n)), v = heads(linear(x, n, n));
   const Value scores = m.b.map("a * 0.125 + b", {m.b.contract("bhsd,bhtd->bhst", q, k), mask});
   const Value o = m.b.contract("bhst,bhtd->bhsd", m.soft(scores), v);
@@ -123,7 +133,8 @@ TEST(FusionFuse, ResidualOfWindows) {
   const auto build = [](Model& m, int64_t c, int64_t n) {
     const auto layer = [&](Value x) {
       const Value w = m.b.windows(x, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {n, n}, imm(DType::F32, 0));
-      return m.b.map("a * b + c", {m.b.contract("nchwij,ocij->nohw", w, m.weight({c, c, 3, 3})), m.weight({c, 1, 1}), m.weight({c, 1, 1})});
+      return m.b.map("a * b + c", {m.b.contract("nchwij,ocij->nohw", w, m.weight({c, c, 3, 3})),
+                                   m.weight({c, 1, 1}), m.weight({c, 1, 1})});
     };
     const Value x = m.b.map("max(a, 0)", {layer(m.in("x", {1, c, n, n}))});
     const Value y = layer(m.b.map("max(a, 0)", {layer(x)}));
@@ -143,7 +154,8 @@ TEST(FusionFuse, DiamondsAndTwoReadersAreOneKernel) {
   for (int i = 0; i < 16; i++) parts.push_back(diamond.b.map(fmt::format("a * {}.5", i), {x}));
   while (parts.size() > 1) {
     std::vector<Value> joined;
-    for (size_t i = 0; i < parts.size(); i += 2) joined.push_back(diamond.b.map("a + b", {parts[i], parts[i + 1]}));
+    for (size_t i = 0; i < parts.size(); i += 2)
+      joined.push_back(diamond.b.map("a + b", {parts[i], parts[i + 1]}));
     parts = joined;
   }
   const Fused f = diamond.fused(parts);
@@ -160,7 +172,9 @@ TEST(FusionFuse, DiamondsAndTwoReadersAreOneKernel) {
 
   Model two;  // one input, two results of equal axes
   const Value y = two.in("y", {8, 16, 32, 32});
-  const Fused g = two.fused({two.b.map("a * b + c", {y, two.weight({16, 1, 1}), two.weight({16, 1, 1})}), two.b.map("select(a < 0.5, 0, a)", {y})});
+  const Fused g =
+      two.fused({two.b.map("a * b + c", {y, two.weight({16, 1, 1}), two.weight({16, 1, 1})}),
+                 two.b.map("select(a < 0.5, 0, a)", {y})});
   ASSERT_EQ(groupsOf(g.graph), 1u);
   for (const Node& n : g.graph.nodes) {
     const Group* group = n.as<Group>();
@@ -184,7 +198,8 @@ TEST(FusionFuse, ScatterIsAKernelOfItsOwn) {
   const Value base = m.in("x", {2, 6}), values = m.in("v", {2, 4});
   const Value at = m.b.integers({0, 5, 0, 3});
   const Value e = m.b.map("exp(a)", {values});
-  const Value u = m.b.update(base, {at}, e, {var("d0"), load("$1", DType::I64, {var("d1")})}, "sum");
+  const Value u =
+      m.b.update(base, {at}, e, {var("d0"), load("$1", DType::I64, {var("d1")})}, "sum");
   const Fused f = m.fused({m.b.map("a * 2", {u})});
   EXPECT_EQ(groupsOf(f.graph), 3u) << plansOf(f);
   std::mt19937 random(7);  // as runGroups fills its inputs
@@ -193,7 +208,9 @@ TEST(FusionFuse, ScatterIsAKernelOfItsOwn) {
   for (double& d : x) d = uniform(random);
   for (double& d : v) d = uniform(random);
   for (int r = 0; r < 2; r++)
-    for (int c = 0; c < 4; c++) x[static_cast<size_t>(6 * r + std::vector{0, 5, 0, 3}[static_cast<size_t>(c)])] += std::exp(v[static_cast<size_t>(4 * r + c)]);
+    for (int c = 0; c < 4; c++)
+      x[static_cast<size_t>(6 * r + std::vector{0, 5, 0, 3}[static_cast<size_t>(c)])] +=
+          std::exp(v[static_cast<size_t>(4 * r + c)]);
   const auto out = runGroups(f.graph)[0].real;
   for (size_t i = 0; i < 12; i++) EXPECT_NEAR(out[i], 2 * x[i], 1e-12) << i << plansOf(f);
 }
@@ -206,7 +223,8 @@ TEST(FusionFuse, ChainsPlanInLinearTime) {
     for (int i = 0; i < n; i++) x = m.b.map("a * 1.5 + 1", {x});
     const auto start = std::chrono::steady_clock::now();
     const Fused f = m.fused({x});
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     EXPECT_LE(groupsOf(f.graph), static_cast<size_t>(1 + n / 300));
     last = seconds;
   }

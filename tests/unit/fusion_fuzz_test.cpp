@@ -18,7 +18,8 @@ class RandomGraph {
   explicit RandomGraph(unsigned seed) : random_(seed) {}
 
   Graph make() {
-    for (int i = 0; i < 2 + pick(2); i++) values_.push_back(b_.input("x" + std::to_string(i), {DType::F32, shape()}));
+    for (int i = 0; i < 2 + pick(2); i++)
+      values_.push_back(b_.input("x" + std::to_string(i), {DType::F32, shape()}));
     const int steps = 3 + pick(14);
     for (int i = 0; i < steps; i++) {
       b_.origin = "n" + std::to_string(i);
@@ -38,10 +39,16 @@ class RandomGraph {
   int pick(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
   std::vector<Expr> shape() {
     std::vector<Expr> out;
-    for (int i = 0; i < 1 + pick(4); i++) out.push_back(Expr(std::vector{1, 2, 3, 4, 6, 8, 12}[static_cast<size_t>(pick(7))]));
+    for (int i = 0; i < 1 + pick(4); i++)
+      out.push_back(Expr(std::vector{1, 2, 3, 4, 6, 8, 12}[static_cast<size_t>(pick(7))]));
     return out;
   }
-  Value any() { return values_[static_cast<size_t>(pick(2) ? static_cast<int>(values_.size()) - 1 - pick(std::min<int>(3, static_cast<int>(values_.size()))) : pick(static_cast<int>(values_.size())))]; }
+  Value any() {
+    return values_[static_cast<size_t>(
+        pick(2) ? static_cast<int>(values_.size()) - 1 -
+                      pick(std::min<int>(3, static_cast<int>(values_.size())))
+                : pick(static_cast<int>(values_.size())))];
+  }
   int64_t extent(Value v, int axis) { return b_.type(v).extent(axis); }
   std::vector<Expr> axes(int rank) {
     std::vector<Expr> out;
@@ -56,8 +63,10 @@ class RandomGraph {
       case 0: return b_.map("a * 0.5 + 0.25", {v});
       case 1: return b_.map("tanh(a)", {v});
       case 2: return b_.map("max(a, 0.1)", {v});
-      case 3: case 4: return binary(v);
-      case 5: case 6: return rank ? b_.reduce(pick(2) ? "sum" : "max", v, {pick(rank)}) : Value{};
+      case 3:
+      case 4: return binary(v);
+      case 5:
+      case 6: return rank ? b_.reduce(pick(2) ? "sum" : "max", v, {pick(rank)}) : Value{};
       case 7: {
         std::vector<int> p(static_cast<size_t>(rank));
         for (int i = 0; i < rank; i++) p[static_cast<size_t>(i)] = i;
@@ -112,7 +121,8 @@ class RandomGraph {
   Value product(Value v) {
     const int rank = b_.rank(v);
     if (rank < 1 || rank > 4) return {};
-    const Value w = b_.input("w" + std::to_string(values_.size()), {DType::F32, {b_.type(v).shape.back(), Expr(1 + pick(9))}});
+    const Value w = b_.input("w" + std::to_string(values_.size()),
+                             {DType::F32, {b_.type(v).shape.back(), Expr(1 + pick(9))}});
     const std::string left = std::string("abcd").substr(0, static_cast<size_t>(rank - 1));
     return b_.contract(left + "k,kn->" + left + "n", v, w);
   }
@@ -120,9 +130,11 @@ class RandomGraph {
     const int rank = b_.rank(v);
     if (rank < 1 || rank > 3) return {};
     const int64_t e = extent(v, rank - 1), stride = 1 + pick(2);
-    const Value w = b_.windows(v, {3}, {stride}, {1}, {1}, {Expr((e + stride - 1) / stride)}, imm(DType::F32, pick(2) ? 0 : -1));
+    const Value w = b_.windows(v, {3}, {stride}, {1}, {1}, {Expr((e + stride - 1) / stride)},
+                               imm(DType::F32, pick(2) ? 0 : -1));
     if (pick(2)) return b_.reduce("max", w, {rank});
-    const Value k = b_.input("k" + std::to_string(values_.size()), {DType::F32, {Expr(3), Expr(4)}});
+    const Value k =
+        b_.input("k" + std::to_string(values_.size()), {DType::F32, {Expr(3), Expr(4)}});
     const std::string left = std::string("abc").substr(0, static_cast<size_t>(rank));
     return b_.contract(left + "k,kn->" + left + "n", w, k);
   }
@@ -163,10 +175,13 @@ void expectLikeInterpreter(unsigned seed, bool unfused) {
   for (size_t o = 0; o < want.size(); o++)
     for (int64_t i = 0; i < want[o].elements(); i++) {
       const double a = got[o].real[static_cast<size_t>(i)], b = want[o].at(i);
-      ASSERT_TRUE(a == b || std::abs(a - b) <= 1e-6 * (1 + std::abs(b))) << "seed " << seed << " output " << o << " at " << i << ": " << a << ", not " << b << "\n" << text;
+      ASSERT_TRUE(a == b || std::abs(a - b) <= 1e-6 * (1 + std::abs(b)))
+          << "seed " << seed << " output " << o << " at " << i << ": " << a << ", not " << b << "\n"
+          << text;
     }
   for (const Edge& e : f.ledger.edges)
-    EXPECT_TRUE((e.verdict == Verdict::Unfused) == (e.refusal.reason != Reason::None)) << "seed " << seed;
+    EXPECT_TRUE((e.verdict == Verdict::Unfused) == (e.refusal.reason != Reason::None))
+        << "seed " << seed;
 }
 
 TEST(FusionFuzz, PlansLikeTheInterpreter) {

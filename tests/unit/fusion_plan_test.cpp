@@ -13,7 +13,9 @@ namespace {
 struct Case {
   Builder b;
   GroupPlan plan;
-  Value in(const std::string& name, std::vector<Expr> shape) { return b.input(name, {DType::F32, std::move(shape)}); }
+  Value in(const std::string& name, std::vector<Expr> shape) {
+    return b.input(name, {DType::F32, std::move(shape)});
+  }
   const GroupPlan& planned(std::vector<Value> outputs) {
     b.graph.outputs = std::move(outputs);
     const PlanResult r = planGroup(b.graph, findTarget("cpu:avx2"), {});
@@ -22,7 +24,8 @@ struct Case {
   }
   size_t stages() const { return plan.lists.at(0).stages.size(); }
   size_t scratch() const {
-    return static_cast<size_t>(std::ranges::count(plan.buffers, PlanBuffer::Scratch, &PlanBuffer::kind));
+    return static_cast<size_t>(
+        std::ranges::count(plan.buffers, PlanBuffer::Scratch, &PlanBuffer::kind));
   }
 
   /// The plan's results against those of one plan a node, on random inputs.
@@ -34,7 +37,8 @@ struct Case {
       const Node& node = b.graph.nodes[n];
       if (node.as<Input>() || node.as<Const>()) {
         TestTensor t{node.results[0], {}, {}};
-        for (int64_t i = 0; i < t.type.elements(); i++) t.real.push_back(uniform(random)), t.integer.push_back(i % 3);
+        for (int64_t i = 0; i < t.type.elements(); i++)
+          t.real.push_back(uniform(random)), t.integer.push_back(i % 3);
         leaves[Value{n, 0}] = values[Value{n, 0}] = t;
         continue;
       }
@@ -44,12 +48,14 @@ struct Case {
       for (Value& v : copy.operands) {
         const Value from = v;
         const Node& source = b.graph.nodes[from.node];
-        Node leaf{source.as<Const>() ? source.kind : NodeKind(Input{}), {}, {b.graph.type(from)}, {}, {}};
+        Node leaf{
+            source.as<Const>() ? source.kind : NodeKind(Input{}), {}, {b.graph.type(from)}, {}, {}};
         v = one.add(leaf);
         inputs[v] = values.at(from);
       }
       const Value result = one.add(copy);
-      for (int r = 0; r < static_cast<int>(node.results.size()); r++) one.outputs.push_back({result.node, r});
+      for (int r = 0; r < static_cast<int>(node.results.size()); r++)
+        one.outputs.push_back({result.node, r});
       const PlanResult p = planGroup(one, findTarget("cpu:avx2"), {});
       const auto out = runPlan(*p.plan, one, inputs);
       for (size_t r = 0; r < out.size(); r++) values[Value{n, static_cast<int>(r)}] = out[r];
@@ -59,14 +65,21 @@ struct Case {
     for (size_t o = 0; o < got.size(); o++) {
       const TestTensor& want = values.at(b.graph.outputs[o]);
       for (size_t i = 0; i < want.real.size(); i++)
-        ASSERT_NEAR(got[o].real[i], want.real[i], 1e-9 * (1 + std::abs(want.real[i]))) << o << " at " << i << "\n" << toText(plan);
+        ASSERT_NEAR(got[o].real[i], want.real[i], 1e-9 * (1 + std::abs(want.real[i])))
+            << o << " at " << i << "\n"
+            << toText(plan);
     }
-    for (const char* target : {"naive", "cpu:x86-64", "cpu:avx2", "cpu:avx512"}) {  // what lowering makes of the same plan, stored as f32
+    for (const char* target :
+         {"naive", "cpu:x86-64", "cpu:avx2",
+          "cpu:avx512"}) {  // what lowering makes of the same plan, stored as f32
       const auto lowered = runLowered(plan, b.graph, leaves, target);
       for (size_t o = 0; o < got.size(); o++)
         for (size_t i = 0; i < got[o].real.size(); i++)
           ASSERT_NEAR(lowered[o].real[i], got[o].real[i], 1e-5 * (1 + std::abs(got[o].real[i])))
-              << target << " " << o << " at " << i << "\n" << toText(lowerGroup(plan, findTarget(target[0] == 'n' ? "cpu:avx2" : target), "k", target[0] != 'n').module);
+              << target << " " << o << " at " << i << "\n"
+              << toText(lowerGroup(plan, findTarget(target[0] == 'n' ? "cpu:avx2" : target), "k",
+                                   target[0] != 'n')
+                            .module);
     }
   }
 };
@@ -113,7 +126,8 @@ TEST(FusionPlan, PaddedWindowsAreBoxed) {
 
 TEST(FusionPlan, RowsOfScoresBetweenTwoProducts) {
   Case c;
-  const Value q = c.in("q", {2, 3, 20, 8}), k = c.in("k", {2, 3, 17, 8}), v = c.in("v", {2, 3, 17, 8}), m = c.in("m", {1, 1, 1, 17});
+  const Value q = c.in("q", {2, 3, 20, 8}), k = c.in("k", {2, 3, 17, 8}),
+              v = c.in("v", {2, 3, 17, 8}), m = c.in("m", {1, 1, 1, 17});
   const Value s = c.b.map("a * 0.125 + b", {c.b.contract("bhsd,bhtd->bhst", q, k), m});
   const Value e = c.b.map("exp(a - b)", {s, c.b.reduce("max", s, {3})});
   const Value p = c.b.map("a / b", {e, c.b.reduce("sum", e, {3})});
@@ -145,19 +159,28 @@ TEST(FusionPlan, SumThenNormOfRows) {
 TEST(FusionPlan, StencilAfterStencil) {
   Case c;
   const Value x = c.in("x", {1, 2, 20, 20});
-  const Value a = c.b.reduce("max", c.b.windows(x, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {20, 20}, imm(DType::F32, -1e30)), {4, 5});
+  const Value a = c.b.reduce(
+      "max", c.b.windows(x, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {20, 20}, imm(DType::F32, -1e30)),
+      {4, 5});
   const Value squeezed = c.b.reshape(a, {1, 2, 20, 20});
-  const Value t = c.b.reduce("sum", c.b.windows(squeezed, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {20, 20}, imm(DType::F32, 0)), {4, 5});
+  const Value t = c.b.reduce(
+      "sum", c.b.windows(squeezed, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {20, 20}, imm(DType::F32, 0)),
+      {4, 5});
   c.planned({c.b.reshape(t, {1, 2, 20, 20}), squeezed});
   c.check();
 }
 
 TEST(FusionPlan, ProductOfWindowsAfterAnother) {
   Case c;
-  const Value x = c.in("x", {1, 2, 24, 20}), w = c.in("w", {3, 2, 3, 3}), w2 = c.in("w2", {2, 3, 3, 3}), bias = c.in("b", {1, 3, 1, 1});
-  const Value a = c.b.contract("nchwij,ocij->nohw", c.b.windows(x, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {12, 10}, imm(DType::F32, 0)), w);
+  const Value x = c.in("x", {1, 2, 24, 20}), w = c.in("w", {3, 2, 3, 3}),
+              w2 = c.in("w2", {2, 3, 3, 3}), bias = c.in("b", {1, 3, 1, 1});
+  const Value a =
+      c.b.contract("nchwij,ocij->nohw",
+                   c.b.windows(x, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {12, 10}, imm(DType::F32, 0)), w);
   const Value r = c.b.map("max(a + b, 0)", {a, bias});
-  const Value b = c.b.contract("nchwij,ocij->nohw", c.b.windows(r, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {12, 10}, imm(DType::F32, 0)), w2);
+  const Value b = c.b.contract(
+      "nchwij,ocij->nohw",
+      c.b.windows(r, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {12, 10}, imm(DType::F32, 0)), w2);
   c.planned({c.b.map("max(a, 0)", {b})});
   EXPECT_EQ(c.stages(), 4u);
   c.check();

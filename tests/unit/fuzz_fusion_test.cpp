@@ -16,15 +16,19 @@ namespace {
 TestTensor toTest(const Tensor& t) {
   TestTensor out{t.type(), {}, {}};
   for (int64_t i = 0; i < t.elements(); i++)
-    if (isFloat(t.dtype)) out.real.push_back(roundTo(t.dtype, t.reals()[i]));
-    else out.integer.push_back(t.integers()[i]);
+    if (isFloat(t.dtype))
+      out.real.push_back(roundTo(t.dtype, t.reals()[i]));
+    else
+      out.integer.push_back(t.integers()[i]);
   return out;
 }
 Tensor fromTest(const TestTensor& t) {
   Tensor out = Tensor::zeros(t.type.dtype, t.type.extents());
   for (int64_t i = 0; i < out.elements(); i++)
-    if (isFloat(out.dtype)) out.reals()[i] = t.real[i];
-    else out.integers()[i] = t.integer[i];
+    if (isFloat(out.dtype))
+      out.reals()[i] = t.real[i];
+    else
+      out.integers()[i] = t.integer[i];
   return out;
 }
 
@@ -51,7 +55,8 @@ std::string wrongGroup(uint64_t seed) {
   const Fused fused = fuse(g, target, options(seed));
   verify(fused.graph);
   std::map<Value, Tensor> values;
-  for (size_t i = 0; i < fused.graph.inputs().size(); i++) values[fused.graph.inputs()[i]] = inputs[i];
+  for (size_t i = 0; i < fused.graph.inputs().size(); i++)
+    values[fused.graph.inputs()[i]] = inputs[i];
   for (int n = 0; n < static_cast<int>(fused.graph.nodes.size()); n++) {
     const Node& node = fused.graph.nodes[n];
     if (node.as<Input>()) continue;
@@ -60,27 +65,34 @@ std::string wrongGroup(uint64_t seed) {
       continue;
     }
     const Group* group = node.as<Group>();
-    if (!group) return fmt::format("node %{} is left alone: {}\n{}", n, kindName(node.kind), toText(fused.graph));
+    if (!group)
+      return fmt::format("node %{} is left alone: {}\n{}", n, kindName(node.kind),
+                         toText(fused.graph));
     std::vector<Tensor> operands;
     for (Value v : node.operands) operands.push_back(fromTest(toTest(values.at(v))));
     const std::vector<Tensor> want = evaluate(*group->body, operands);
     std::map<Value, TestTensor> leaves;
-    for (size_t i = 0; i < operands.size(); i++) leaves[group->body->inputs()[i]] = toTest(operands[i]);
+    for (size_t i = 0; i < operands.size(); i++)
+      leaves[group->body->inputs()[i]] = toTest(operands[i]);
     for (int i = 0; i < static_cast<int>(group->body->nodes.size()); i++)
-      if (group->body->nodes[i].as<Const>()) leaves[{i, 0}] = toTest(Tensor::fromConst(group->body->nodes[i]));
+      if (group->body->nodes[i].as<Const>())
+        leaves[{i, 0}] = toTest(Tensor::fromConst(group->body->nodes[i]));
     for (const bool scheduled : {false, true}) {
       const std::string how = scheduled ? targets[seed % 3] : "naive";
       const auto found = [&](const std::string& what) {
-        return fmt::format("{}, {}: {}\n{}\n{}", targets[seed % 3], how, what, toText(*group->body), toText(*group->plan));
+        return fmt::format("{}, {}: {}\n{}\n{}", targets[seed % 3], how, what, toText(*group->body),
+                           toText(*group->plan));
       };
       try {
         const LoweredKernel k = lowerGroup(*group->plan, target, "k", scheduled);
-        for (const KernelFault& fault : faultsOf(k.module, {&target})) return found(std::string(fault.what()) + "\n" + toText(k.module));
+        for (const KernelFault& fault : faultsOf(k.module, {&target}))
+          return found(std::string(fault.what()) + "\n" + toText(k.module));
         const std::vector<TestTensor> got = runLowered(*group->plan, *group->body, leaves, how);
         if (got.size() != want.size()) return found("results are missing");
         for (size_t i = 0; i < want.size(); i++) {
           const double d = largestDifference(fromTest(got[i]), fromTest(toTest(want[i])));
-          if (!(d <= 1e-4)) return found(fmt::format("result {} differs by {}\n{}", i, d, toText(k.module)));
+          if (!(d <= 1e-4))
+            return found(fmt::format("result {} differs by {}\n{}", i, d, toText(k.module)));
         }
       } catch (const std::exception& e) {
         return found(e.what());

@@ -22,24 +22,31 @@ std::string trimmed(std::string text) {
 
 std::vector<std::filesystem::path> goldenFiles(const std::string& folder) {
   std::vector<std::filesystem::path> out;
-  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(TEKTITE_TESTS) / folder))
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::filesystem::path(TEKTITE_TESTS) / folder))
     if (entry.path().extension() == ".tk") out.push_back(entry.path());
   std::sort(out.begin(), out.end());
   return out;
 }
 
-void checkGoldens(const std::filesystem::path& file, const std::function<std::string(const std::string&)>& canonical,
-                  const std::function<std::string(const std::string&, const GoldenSettings&)>& transform) {
+void checkGoldens(
+    const std::filesystem::path& file,
+    const std::function<std::string(const std::string&)>& canonical,
+    const std::function<std::string(const std::string&, const GoldenSettings&)>& transform) {
   GoldenSettings settings;
   std::vector<Case> cases;
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {
     const size_t colon = line.find(": ");
     const bool setting = line.starts_with("# ") && colon != std::string::npos;
-    if (line.starts_with("# case: ")) cases.push_back({line.substr(8), "", "", false});
-    else if (line == "----" && !cases.empty()) cases.back().changes = true;
-    else if (!cases.empty()) (cases.back().changes ? cases.back().after : cases.back().before) += line + "\n";
-    else if (setting) settings.values[line.substr(2, colon - 2)] = line.substr(colon + 2);
+    if (line.starts_with("# case: "))
+      cases.push_back({line.substr(8), "", "", false});
+    else if (line == "----" && !cases.empty())
+      cases.back().changes = true;
+    else if (!cases.empty())
+      (cases.back().changes ? cases.back().after : cases.back().before) += line + "\n";
+    else if (setting)
+      settings.values[line.substr(2, colon - 2)] = line.substr(colon + 2);
   }
   std::string updated;
   for (const auto& [key, value] : settings.values) updated += "# " + key + ": " + value + "\n";
@@ -53,7 +60,8 @@ void checkGoldens(const std::filesystem::path& file, const std::function<std::st
     } catch (const std::exception& e) {
       ADD_FAILURE() << e.what();
     }
-    updated += "# case: " + c.name + "\n" + trimmed(c.before) + (before == after ? "" : "----\n" + after);
+    updated +=
+        "# case: " + c.name + "\n" + trimmed(c.before) + (before == after ? "" : "----\n" + after);
     if (!std::getenv("TEKTITE_UPDATE")) {
       EXPECT_EQ(after, expected);
     }

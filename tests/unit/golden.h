@@ -18,8 +18,10 @@ struct GoldenSettings {
   }
 };
 /// `canonical` parses and prints, `transform` gives the text after.
-void checkGoldens(const std::filesystem::path& file, const std::function<std::string(const std::string& text)>& canonical,
-                  const std::function<std::string(const std::string& text, const GoldenSettings&)>& transform);
+void checkGoldens(
+    const std::filesystem::path& file,
+    const std::function<std::string(const std::string& text)>& canonical,
+    const std::function<std::string(const std::string& text, const GoldenSettings&)>& transform);
 /// The files of a folder of tests/, sorted: "graph".
 std::vector<std::filesystem::path> goldenFiles(const std::string& folder);
 

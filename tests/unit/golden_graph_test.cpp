@@ -14,7 +14,9 @@ std::string afterPasses(const std::string& text, const GoldenSettings& settings)
 
 TEST(Golden, GraphPasses) {
   for (const auto& file : goldenFiles("graph"))
-    checkGoldens(file, [](const std::string& text) { return toText(parseGraph(text, "case")); }, afterPasses);
+    checkGoldens(
+        file, [](const std::string& text) { return toText(parseGraph(text, "case")); },
+        afterPasses);
 }
 
 }  // namespace

@@ -31,7 +31,9 @@ struct GraphBuilder : ::testing::Test {
     b.graph.dims["N"] = {1, 1024};
     b.graph.dims["M"] = {0, 1024};
   }
-  Value input(std::vector<Expr> shape, DType t = DType::F32) { return b.input("", {t, std::move(shape)}); }
+  Value input(std::vector<Expr> shape, DType t = DType::F32) {
+    return b.input("", {t, std::move(shape)});
+  }
   std::string reshaped(std::vector<Expr> from, std::vector<Expr> to) {
     const Value v = b.reshape(input(std::move(from)), std::move(to));
     verify(b.graph);
@@ -55,7 +57,8 @@ TEST_F(GraphBuilder, ReshapeFactorsIntoSplitsAndMerges) {
   EXPECT_EQ(reshaped({m * n, 4}, {n, m, 4}), "M * d0 + d1, d2");
   EXPECT_EQ(reshaped({1, n, 1, 5}, {n, 5, 1}), "0, d0, 0, d1");
   EXPECT_EQ(reshaped({0, 4}, {0, 8}), "d0, d1");
-  EXPECT_EQ(message([&] { reshaped({n, 4}, {n, 5}); }), "reshape of f32[N x 4] to [N x 5]: N * 5 elements, expected N * 4");
+  EXPECT_EQ(message([&] { reshaped({n, 4}, {n, 5}); }),
+            "reshape of f32[N x 4] to [N x 5]: N * 5 elements, expected N * 4");
 }
 
 TEST_F(GraphBuilder, QuotientsOfProducts) {
@@ -120,9 +123,11 @@ TEST_F(GraphBuilder, TypesAreInferred) {
   EXPECT_EQ(shapeText(b, b.contract("abc,c->ab", x, bias)), "f32[2 x N]");
   EXPECT_EQ(shapeText(b, b.concat({x, x}, 1)), "f32[2 x N * 2 x 5]");
   verify(b.graph);
-  EXPECT_EQ(message([&] { b.map("a + b", {x, input({4})}); }), "axis 2: [2 x N x 5] and [4] do not broadcast");
+  EXPECT_EQ(message([&] { b.map("a + b", {x, input({4})}); }),
+            "axis 2: [2 x N x 5] and [4] do not broadcast");
   EXPECT_EQ(message([&] { b.contract("abc,d->ab", x, bias); }), "no error");
-  EXPECT_EQ(message([&] { b.contract("abc,b->a", x, bias); }), "contract: axis 'b' is 5 in f32[5], expected N");
+  EXPECT_EQ(message([&] { b.contract("abc,b->a", x, bias); }),
+            "contract: axis 'b' is 5 in f32[5], expected N");
   EXPECT_EQ(message([&] { b.reduce("max", x, {3}); }), "reduce: axis 3 of a value of rank 3");
 }
 
@@ -154,7 +159,8 @@ TEST_F(GraphBuilder, BindDimsMakesNumbers) {
   const Graph g = bindDims(b.graph, {{"N", 2}, {"M", 3}});
   verify(g);
   EXPECT_EQ(toText(g.type(g.outputs[0])), "f32[6x4]");
-  EXPECT_EQ(message([&] { bindDims(b.graph, {{"K", 2}}); }), "dim 'K': the graph has no such dim, expected one of M, N");
+  EXPECT_EQ(message([&] { bindDims(b.graph, {{"K", 2}}); }),
+            "dim 'K': the graph has no such dim, expected one of M, N");
   EXPECT_EQ(message([&] { bindDims(b.graph, {{"N", 0}}); }), "dim 'N': found 0, expected 1..1024");
 }
 

@@ -23,28 +23,35 @@ Graph load(const std::string& name) {
 }
 
 /// Uniform numbers, small multiples of 1/64 so that every float type holds them.
-Tensor random(std::vector<int64_t> shape, int seed, DType t = DType::F32, int low = -128, int high = 128, double unit = 1.0 / 64) {
+Tensor random(std::vector<int64_t> shape, int seed, DType t = DType::F32, int low = -128,
+              int high = 128, double unit = 1.0 / 64) {
   std::mt19937 generator(static_cast<unsigned>(seed));
   std::uniform_int_distribution<int> number(low, high);
   Tensor out = Tensor::zeros(t, std::move(shape));
   for (int64_t i = 0; i < out.elements(); i++)
-    if (isFloat(t)) out.reals()[i] = number(generator) * unit;
-    else out.integers()[i] = number(generator);
+    if (isFloat(t))
+      out.reals()[i] = number(generator) * unit;
+    else
+      out.integers()[i] = number(generator);
   return out;
 }
 
 double near(double expected) { return 1e-12 * (1 + std::fabs(expected)); }
-#define EXPECT_CLOSE(found, expected)       \
-  do {                                      \
-    const double e_ = (expected);           \
-    EXPECT_NEAR((found), e_, near(e_));     \
+#define EXPECT_CLOSE(found, expected)   \
+  do {                                  \
+    const double e_ = (expected);       \
+    EXPECT_NEAR((found), e_, near(e_)); \
   } while (false)
 
 using T = const Tensor&;
 double at(T t, int64_t i) { return t.reals()[i]; }
 double at(T t, int64_t i, int64_t j) { return t.reals()[i * t.shape[1] + j]; }
-double at(T t, int64_t i, int64_t j, int64_t k) { return t.reals()[(i * t.shape[1] + j) * t.shape[2] + k]; }
-double at(T t, int64_t i, int64_t j, int64_t k, int64_t l) { return t.reals()[((i * t.shape[1] + j) * t.shape[2] + k) * t.shape[3] + l]; }
+double at(T t, int64_t i, int64_t j, int64_t k) {
+  return t.reals()[(i * t.shape[1] + j) * t.shape[2] + k];
+}
+double at(T t, int64_t i, int64_t j, int64_t k, int64_t l) {
+  return t.reals()[((i * t.shape[1] + j) * t.shape[2] + k) * t.shape[3] + l];
+}
 
 TEST(GraphEval, Softmax) {
   for (auto [m, n] : {std::pair{5, 19}, {1, 1}, {0, 3}, {2, 700}}) {
@@ -67,7 +74,9 @@ TEST(GraphEval, LayerNormByWelford) {
     double mean = 0, variance = 0;
     for (int j = 0; j < 19; j++) mean += at(x, i, j) / 19;
     for (int j = 0; j < 19; j++) variance += std::pow(at(x, i, j) - mean, 2) / 19;
-    for (int j = 0; j < 19; j++) EXPECT_CLOSE(at(y, i, j), (at(x, i, j) - mean) / std::sqrt(variance + 1e-5f) * at(g, j) + at(b, j));
+    for (int j = 0; j < 19; j++)
+      EXPECT_CLOSE(at(y, i, j),
+                   (at(x, i, j) - mean) / std::sqrt(variance + 1e-5f) * at(g, j) + at(b, j));
   }
 }
 
@@ -94,7 +103,8 @@ TEST(GraphEval, Attention) {
 
 TEST(GraphEval, MlpAndProjectionsAndTails) {
   const int M = 6, K = 5, F = 19, N = 37;
-  const Tensor x = random({M, K}, 1), w1 = random({K, F}, 2), b1 = random({F}, 3), w2 = random({F, N}, 4), b2 = random({N}, 5);
+  const Tensor x = random({M, K}, 1), w1 = random({K, F}, 2), b1 = random({F}, 3),
+               w2 = random({F, N}, 4), b2 = random({N}, 5);
   const Tensor y = evaluate(load("mlp"), {x, w1, b1, w2, b2})[0];
   const auto row = [](T a, int64_t i, T b, int64_t j) {
     double sum = 0;
@@ -134,18 +144,22 @@ TEST(GraphEval, ConvolutionsInSequence) {
     for (int64_t i = 0; i < in.shape[0]; i++)
       for (int a = 0; a < 3; a++)
         for (int b = 0; b < 3; b++)
-          if (const int64_t r = y + a - 1, s = c + b - 1; r >= 0 && r < H && s >= 0 && s < W) sum += at(in, i, r, s) * at(w, o, i, a, b);
+          if (const int64_t r = y + a - 1, s = c + b - 1; r >= 0 && r < H && s >= 0 && s < W)
+            sum += at(in, i, r, s) * at(w, o, i, a, b);
     return sum;
   };
   Tensor middle = Tensor::zeros(DType::F32, {3, H, W});
-  for (int64_t i = 0; i < middle.elements(); i++) middle.reals()[i] = std::max(conv(x, w1, i / (H * W), i / W % H, i % W), 0.0);
+  for (int64_t i = 0; i < middle.elements(); i++)
+    middle.reals()[i] = std::max(conv(x, w1, i / (H * W), i / W % H, i % W), 0.0);
   const Tensor y = evaluate(load("conv_conv"), {x, w1, w2})[0];
-  for (int64_t i = 0; i < y.elements(); i++) EXPECT_CLOSE(at(y, i), conv(middle, w2, i / (H * W), i / W % H, i % W));
+  for (int64_t i = 0; i < y.elements(); i++)
+    EXPECT_CLOSE(at(y, i), conv(middle, w2, i / (H * W), i / W % H, i % W));
 }
 
 TEST(GraphEval, LstmAsScan) {
   const int N = 4, B = 2, H = 5;
-  const Tensor x = random({N, B, H}, 1), w = random({H, 4, H}, 2, DType::F32, -32, 32), r = random({H, 4, H}, 3, DType::F32, -32, 32);
+  const Tensor x = random({N, B, H}, 1), w = random({H, 4, H}, 2, DType::F32, -32, 32),
+               r = random({H, 4, H}, 3, DType::F32, -32, 32);
   const Tensor bias = random({4, H}, 4), h0 = random({B, H}, 5), c0 = random({B, H}, 6);
   const auto out = evaluate(load("lstm"), {x, w, r, bias, h0, c0});
   const auto sigmoid = [](double v) { return 1 / (1 + std::exp(-v)); };
@@ -158,7 +172,8 @@ TEST(GraphEval, LstmAsScan) {
         double g[4];
         for (int q = 0; q < 4; q++) {
           g[q] = at(bias, q, u);
-          for (int k = 0; k < H; k++) g[q] += at(x, t, b, k) * at(w, k, q, u) + before[k] * at(r, k, q, u);
+          for (int k = 0; k < H; k++)
+            g[q] += at(x, t, b, k) * at(w, k, q, u) + before[k] * at(r, k, q, u);
         }
         c[u] = sigmoid(g[1]) * c[u] + sigmoid(g[0]) * std::tanh(g[2]);
         h[u] = sigmoid(g[3]) * std::tanh(c[u]);
@@ -170,11 +185,13 @@ TEST(GraphEval, LstmAsScan) {
       EXPECT_CLOSE(at(out[2], b, u), c[u]);
     }
   }
-  EXPECT_EQ(evaluate(load("lstm"), {random({0, B, H}, 1), w, r, bias, h0, c0})[0].shape, (std::vector<int64_t>{0, B, H}));
+  EXPECT_EQ(evaluate(load("lstm"), {random({0, B, H}, 1), w, r, bias, h0, c0})[0].shape,
+            (std::vector<int64_t>{0, B, H}));
 }
 
 TEST(GraphEval, ArgmaxIsTheFirst) {
-  const Tensor x = Tensor::of(DType::F32, {3, 4}, {1, 7, 7, 2, -INFINITY, -INFINITY, -INFINITY, -INFINITY, 0, -1, 5, 6});
+  const Tensor x = Tensor::of(
+      DType::F32, {3, 4}, {1, 7, 7, 2, -INFINITY, -INFINITY, -INFINITY, -INFINITY, 0, -1, 5, 6});
   const Tensor y = evaluate(load("argmax"), {x})[0];
   EXPECT_EQ(y.integers()[0], 1);
   EXPECT_EQ(y.integers()[1], 0);
@@ -184,7 +201,8 @@ TEST(GraphEval, ArgmaxIsTheFirst) {
 TEST(GraphEval, NormalisationAndDropoutByCounter) {
   const uint32_t N = 2, C = 3, P = 11, seed = 77;
   const Tensor x = random({N, C, P}, 1), scale = random({C}, 2), shift = random({C}, 3);
-  const auto out = evaluate(load("bn_dropout"), {x, scale, shift, Tensor::of(DType::U32, {}, {seed})});
+  const auto out =
+      evaluate(load("bn_dropout"), {x, scale, shift, Tensor::of(DType::U32, {}, {seed})});
   int kept = 0;
   for (uint32_t i = 0; i < N * C * P; i++) {
     const uint32_t c = i / P % C;
@@ -210,8 +228,10 @@ TEST(GraphEval, NormOfAVector) {
 
 TEST(GraphEval, TransformerOfAnyLength) {
   const int B = 2, S = 7, E = 32, F = 64;
-  const Tensor x = random({B, S, E}, 1), wqkv = random({3, E, E}, 2, DType::F32, -16, 16), wo = random({E, E}, 3, DType::F32, -16, 16);
-  const Tensor w1 = random({E, F}, 4, DType::F32, -16, 16), w2 = random({F, E}, 5, DType::F32, -16, 16);
+  const Tensor x = random({B, S, E}, 1), wqkv = random({3, E, E}, 2, DType::F32, -16, 16),
+               wo = random({E, E}, 3, DType::F32, -16, 16);
+  const Tensor w1 = random({E, F}, 4, DType::F32, -16, 16),
+               w2 = random({F, E}, 5, DType::F32, -16, 16);
   Tensor mask = Tensor::of(DType::I64, {B, S}, std::vector<double>(B * S, 1));
   mask.integers()[S - 1] = 0;
   const Tensor rows = evaluate(load("transformer"), {x, mask, wqkv, wo, w1, w2})[0];
@@ -258,16 +278,21 @@ TEST(GraphEval, IfAndLoop) {
   Tensor negative = x;
   negative.buffer = Tensor::of(DType::F32, {3, 4}, std::vector<double>(12, -1)).buffer;
   EXPECT_EQ(at(evaluate(load("if"), {negative})[0], 1, 2), -3);
-  const auto out = evaluate(load("loop"), {Tensor::of(DType::F64, {}, {2}), Tensor::of(DType::I64, {}, {50})});
+  const auto out =
+      evaluate(load("loop"), {Tensor::of(DType::F64, {}, {2}), Tensor::of(DType::I64, {}, {50})});
   EXPECT_CLOSE(at(out[0], 0), std::sqrt(2));
   EXPECT_GT(out[1].shape[0], 4);
   EXPECT_LT(out[1].shape[0], 10);
   EXPECT_EQ(at(out[1], 0), 1.5);
-  EXPECT_EQ(evaluate(load("loop"), {Tensor::of(DType::F64, {}, {2}), Tensor::of(DType::I64, {}, {0})})[1].shape[0], 0);
+  EXPECT_EQ(
+      evaluate(load("loop"), {Tensor::of(DType::F64, {}, {2}), Tensor::of(DType::I64, {}, {0})})[1]
+          .shape[0],
+      0);
 }
 
 TEST(GraphEval, ConvolutionOfBytes) {
-  const Tensor x = random({1, 2, 4, 4}, 1, DType::U8, 0, 255), w = random({3, 2, 3, 3}, 2, DType::I8, -128, 127);
+  const Tensor x = random({1, 2, 4, 4}, 1, DType::U8, 0, 255),
+               w = random({3, 2, 3, 3}, 2, DType::I8, -128, 127);
   const Tensor scale = Tensor::of(DType::F32, {3}, {1.0 / 1024, 1.0 / 512, 1});
   const Tensor y = evaluate(load("conv_int8"), {x, w, scale})[0];
   for (int o = 0; o < 3; o++)
@@ -279,21 +304,26 @@ TEST(GraphEval, ConvolutionOfBytes) {
             for (int b = 0; b < 3; b++) {
               const int s = r + a - 1, t = c + b - 1;
               if (s < 0 || s > 3 || t < 0 || t > 3) continue;
-              sum += static_cast<int32_t>(x.integers()[(i * 4 + s) * 4 + t] - 128) * static_cast<int32_t>(w.integers()[((o * 2 + i) * 3 + a) * 3 + b] - 1);
+              sum += static_cast<int32_t>(x.integers()[(i * 4 + s) * 4 + t] - 128) *
+                     static_cast<int32_t>(w.integers()[((o * 2 + i) * 3 + a) * 3 + b] - 1);
             }
         const double value = std::nearbyint(sum * at(scale, o)) + 7;
-        EXPECT_EQ(y.integers()[(o * 4 + r) * 4 + c], static_cast<int64_t>(std::min(std::max(value, 0.0), 255.0)));
+        EXPECT_EQ(y.integers()[(o * 4 + r) * 4 + c],
+                  static_cast<int64_t>(std::min(std::max(value, 0.0), 255.0)));
       }
 }
 
 TEST(GraphEval, SumsOfIntegersWrap) {
-  const Graph g = parseGraph("graph (x: i32[3]) {\n  %1 = contract x, x i,i-> : i32\n  return %1\n}\n", "wrap");
+  const Graph g =
+      parseGraph("graph (x: i32[3]) {\n  %1 = contract x, x i,i-> : i32\n  return %1\n}\n", "wrap");
   const Tensor x = Tensor::of(DType::I32, {3}, {70000, 70000, 1});
-  EXPECT_EQ(evaluate(g, {x})[0].integers()[0], static_cast<int32_t>(static_cast<uint32_t>(2u * 70000u * 70000u + 1)));
+  EXPECT_EQ(evaluate(g, {x})[0].integers()[0],
+            static_cast<int32_t>(static_cast<uint32_t>(2u * 70000u * 70000u + 1)));
 }
 
 TEST(GraphEval, GatherAndUpdate) {
-  const Tensor table = random({5, 3}, 1), by = random({4, 3}, 2), rows = Tensor::of(DType::I32, {4}, {4, 1, 9, 4});
+  const Tensor table = random({5, 3}, 1), by = random({4, 3}, 2),
+               rows = Tensor::of(DType::I32, {4}, {4, 1, 9, 4});
   const auto out = evaluate(load("gather_update"), {table, rows, by});
   for (int j = 0; j < 3; j++) {
     EXPECT_EQ(at(out[0], 0, j), at(table, 4, j));
@@ -315,7 +345,8 @@ TEST(GraphEval, RoutinesGroupsAndDataKeptAside) {
     EXPECT_EQ(c.routine, "topk");
     EXPECT_EQ(c.numbers.at("k")[0], 2);
     EXPECT_EQ(in.size(), 1u);
-    return std::vector<Tensor>{Tensor::zeros(DType::F32, {2, 2}), Tensor::zeros(DType::I64, {2, 2})};
+    return std::vector<Tensor>{Tensor::zeros(DType::F32, {2, 2}),
+                               Tensor::zeros(DType::I64, {2, 2})};
   };
   EXPECT_THROW(evaluate(g, {x, a}, options), UserError);
   const Tensor weights = random({3, 40}, 2);
@@ -336,17 +367,20 @@ TEST(GraphEval, SamplesAgreeWithTheWhole) {
   const std::pair<const char*, std::vector<Tensor>> graphs[] = {
       {"conv_conv", {random({2, 20, 30}, 1), random({3, 2, 3, 3}, 2), random({2, 3, 3, 3}, 3)}},
       {"transformer",
-       {random({2, 9, 32}, 1), random({2, 9}, 6, DType::I64, 0, 1), random({3, 32, 32}, 2), random({32, 32}, 3), random({32, 64}, 4), random({64, 32}, 5)}},
+       {random({2, 9, 32}, 1), random({2, 9}, 6, DType::I64, 0, 1), random({3, 32, 32}, 2),
+        random({32, 32}, 3), random({32, 64}, 4), random({64, 32}, 5)}},
       {"softmax", {random({40, 30}, 1)}},
       {"layer_norm", {random({40, 30}, 1), random({30}, 2), random({30}, 3)}},
-      {"gather_update", {random({5, 3}, 1), Tensor::of(DType::I32, {2}, {4, 1}), random({2, 3}, 2)}}};
+      {"gather_update",
+       {random({5, 3}, 1), Tensor::of(DType::I32, {2}, {4, 1}), random({2, 3}, 2)}}};
   for (const auto& [name, inputs] : graphs) {
     const Graph g = load(name);
     const auto whole = evaluate(g, inputs);
     for (size_t o = 0; o < whole.size(); o++) {
       const std::vector<int64_t> elements{0, whole[o].elements() - 1, whole[o].elements() / 3};
       const auto some = evaluateAt(g, static_cast<int>(o), elements, inputs);
-      for (size_t i = 0; i < elements.size(); i++) EXPECT_NEAR(some[i], whole[o].at(elements[i]), near(some[i])) << name;
+      for (size_t i = 0; i < elements.size(); i++)
+        EXPECT_NEAR(some[i], whole[o].at(elements[i]), near(some[i])) << name;
     }
   }
 }
@@ -363,7 +397,8 @@ TEST(GraphEval, WrongInputsAreNamed) {
   };
   EXPECT_EQ(message({}), "found 0 inputs, expected 1");
   EXPECT_EQ(message({random({3}, 1)}), "input 'x': found f32[3], expected f32[M x N]");
-  EXPECT_EQ(message({random({3, 4}, 1, DType::F64)}), "input 'x': found f64[3x4], expected f32[M x N]");
+  EXPECT_EQ(message({random({3, 4}, 1, DType::F64)}),
+            "input 'x': found f64[3x4], expected f32[M x N]");
   EXPECT_EQ(message({random({3, 0}, 1)}), "dim 'N': found 0, expected 1..65536");
 }
 

@@ -20,7 +20,9 @@ std::string readAll(const std::filesystem::path& path) {
 }
 /// With TEKTITE_UPDATE set, files are rewritten instead of compared; reviewers read the difference.
 bool updating() { return std::getenv("TEKTITE_UPDATE") != nullptr; }
-void write(const std::filesystem::path& path, const std::string& text) { std::ofstream(path) << text; }
+void write(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream(path) << text;
+}
 
 std::string withoutComments(const std::string& text) {
   std::stringstream in(text);
@@ -32,14 +34,17 @@ std::string withoutComments(const std::string& text) {
 
 TEST(GraphText, FilesAreCanonicalAndSound) {
   int files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(TEKTITE_TESTS) / "graph/language")) {
+  for (const auto& entry : std::filesystem::directory_iterator(
+           std::filesystem::path(TEKTITE_TESTS) / "graph/language")) {
     const std::string text = readAll(entry.path()), name = entry.path().filename();
     SCOPED_TRACE(name);
     try {
       const Graph g = parseGraph(text, name);
       verify(g);
-      if (updating()) write(entry.path(), text.substr(0, text.size() - withoutComments(text).size()) + toText(g));
-      else EXPECT_EQ(toText(g), withoutComments(text));
+      if (updating())
+        write(entry.path(), text.substr(0, text.size() - withoutComments(text).size()) + toText(g));
+      else
+        EXPECT_EQ(toText(g), withoutComments(text));
       EXPECT_EQ(parseGraph(toText(g), name).hash(), g.hash());
     } catch (const std::exception& e) {
       ADD_FAILURE() << e.what();
@@ -52,7 +57,8 @@ TEST(GraphText, FilesAreCanonicalAndSound) {
 /// tests/errors/graph/*.txt: texts and the message that each gives, separated by lines of dashes.
 TEST(GraphText, WrongTextsAndWrongGraphsAreRefused) {
   int cases = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(TEKTITE_TESTS) / "errors/graph")) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::filesystem::path(TEKTITE_TESTS) / "errors/graph")) {
     std::stringstream in(readAll(entry.path()));
     std::string line, text;
     std::string* part = &text;
@@ -76,9 +82,12 @@ TEST(GraphText, WrongTextsAndWrongGraphsAreRefused) {
       part = &text;
     };
     while (std::getline(in, line)) {
-      if (line == "====") check();
-      else if (line == "----") part = &expected;
-      else *part += line + "\n";
+      if (line == "====")
+        check();
+      else if (line == "----")
+        part = &expected;
+      else
+        *part += line + "\n";
     }
     check();
     if (updating()) write(entry.path(), rewritten);
@@ -106,17 +115,26 @@ TEST(GraphText, WrongGraphsInMemory) {
     return g;
   };
   const Expr x = var("$0", DType::F32);
-  EXPECT_EQ(refusal(graph({Map{x}, {{1, 0}}, {f}, "", ""})), "verifier: node %1: operand %1 is not defined before its use (G1)");
-  EXPECT_EQ(refusal(graph({Map{x}, {{0, 1}}, {f}, "", ""})), "verifier: node %1: operand %0 has no result 1 (G1)");
-  EXPECT_EQ(refusal(graph({Map{x + var("$1", DType::F32)}, {{0, 0}}, {f}, "", ""})), "verifier: node %1: unknown name $1 in the body (G3)");
-  EXPECT_EQ(refusal(graph({Map{load("$0", DType::F32, {var("d0")})}, {{0, 0}}, {f}, "", ""})), "verifier: node %1: a load in the body (G3)");
-  EXPECT_EQ(refusal(graph({Map{var("$0", DType::F64)}, {{0, 0}}, {{DType::F64, {4}}}, "", ""})), "verifier: node %1: $0 is f32, used as f64 in the body (G7)");
-  EXPECT_EQ(refusal(graph({Const{nullptr, imm(DType::F64, 1)}, {}, {f}, "", ""})), "verifier: node %1: the splat 1 in f32[4] (G7)");
-  EXPECT_EQ(refusal(graph({Const{}, {}, {f}, "", ""})), "verifier: node %1: a constant is either data or a splat (G11)");
+  EXPECT_EQ(refusal(graph({Map{x}, {{1, 0}}, {f}, "", ""})),
+            "verifier: node %1: operand %1 is not defined before its use (G1)");
+  EXPECT_EQ(refusal(graph({Map{x}, {{0, 1}}, {f}, "", ""})),
+            "verifier: node %1: operand %0 has no result 1 (G1)");
+  EXPECT_EQ(refusal(graph({Map{x + var("$1", DType::F32)}, {{0, 0}}, {f}, "", ""})),
+            "verifier: node %1: unknown name $1 in the body (G3)");
+  EXPECT_EQ(refusal(graph({Map{load("$0", DType::F32, {var("d0")})}, {{0, 0}}, {f}, "", ""})),
+            "verifier: node %1: a load in the body (G3)");
+  EXPECT_EQ(refusal(graph({Map{var("$0", DType::F64)}, {{0, 0}}, {{DType::F64, {4}}}, "", ""})),
+            "verifier: node %1: $0 is f32, used as f64 in the body (G7)");
+  EXPECT_EQ(refusal(graph({Const{nullptr, imm(DType::F64, 1)}, {}, {f}, "", ""})),
+            "verifier: node %1: the splat 1 in f32[4] (G7)");
+  EXPECT_EQ(refusal(graph({Const{}, {}, {f}, "", ""})),
+            "verifier: node %1: a constant is either data or a splat (G11)");
   auto data = std::make_shared<ConstData>();
   data->bytes = 12;
-  EXPECT_EQ(refusal(graph({Const{data, {}}, {}, {f}, "", ""})), "verifier: node %1: 12 bytes of data for f32[4], expected 16 (G11)");
-  EXPECT_EQ(refusal(graph({Call{}, {{0, 0}}, {f}, "", ""})), "verifier: node %1: a call without a routine (G16)");
+  EXPECT_EQ(refusal(graph({Const{data, {}}, {}, {f}, "", ""})),
+            "verifier: node %1: 12 bytes of data for f32[4], expected 16 (G11)");
+  EXPECT_EQ(refusal(graph({Call{}, {{0, 0}}, {f}, "", ""})),
+            "verifier: node %1: a call without a routine (G16)");
   Graph g = graph({Map{x}, {{0, 0}}, {f}, "", ""});
   EXPECT_EQ(refusal(g), "no error");
   g.outputs.push_back({2, 0});
@@ -143,14 +161,17 @@ TEST(GraphText, RandomGraphsRoundTripAndSample) {
       const std::vector<double> some = evaluateAt(g, static_cast<int>(o), elements, inputs);
       for (size_t i = 0; i < elements.size(); i++) {
         const double expected = whole[o].at(elements[i]);
-        EXPECT_TRUE(some[i] == expected || (std::isnan(some[i]) && std::isnan(expected))) << some[i] << " " << expected << "\n" << text;
+        EXPECT_TRUE(some[i] == expected || (std::isnan(some[i]) && std::isnan(expected)))
+            << some[i] << " " << expected << "\n"
+            << text;
       }
     }
   }
 }
 
 TEST(GraphText, DimsBindInsideBodiesToo) {
-  const Graph g = parseGraph(readAll(std::filesystem::path(TEKTITE_TESTS) / "graph/language/lstm.tk"), "lstm.tk");
+  const Graph g = parseGraph(
+      readAll(std::filesystem::path(TEKTITE_TESTS) / "graph/language/lstm.tk"), "lstm.tk");
   const Graph bound = bindDims(g, {{"T", 3}, {"B", 2}, {"H", 5}});
   verify(bound);
   EXPECT_TRUE(bound.dims.empty());

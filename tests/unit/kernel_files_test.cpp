@@ -30,7 +30,8 @@ Outputs layerNorm(const Tensors& t, Dims d) {
              double mean = 0, square = 0;
              for (int64_t c = 0; c < n; c++) mean += t.at("x")({i[0], c}) / n;
              for (int64_t c = 0; c < n; c++) square += std::pow(t.at("x")({i[0], c}) - mean, 2) / n;
-             return (t.at("x")(i) - mean) / std::sqrt(square + 1e-5) * t.at("g")({i[1]}) + t.at("b")({i[1]});
+             return (t.at("x")(i) - mean) / std::sqrt(square + 1e-5) * t.at("g")({i[1]}) +
+                    t.at("b")({i[1]});
            }}};
 }
 
@@ -56,17 +57,22 @@ Outputs attention(const Tensors& t, Dims d) {
              std::vector<double> score(d.at("T"));
              double top = -INFINITY, sum = 0, out = 0;
              for (size_t j = 0; j < score.size(); j++) {
-               for (int64_t c = 0; c < 16; c++) score[j] += t.at("q")({i[0], i[1], c}) * t.at("k")({i[0], int64_t(j), c}) / 4;
+               for (int64_t c = 0; c < 16; c++)
+                 score[j] += t.at("q")({i[0], i[1], c}) * t.at("k")({i[0], int64_t(j), c}) / 4;
                top = std::max(top, score[j]);
              }
              for (double s : score) sum += std::exp(s - top);
-             for (size_t j = 0; j < score.size(); j++) out += std::exp(score[j] - top) / sum * t.at("v")({i[0], int64_t(j), i[2]});
+             for (size_t j = 0; j < score.size(); j++)
+               out += std::exp(score[j] - top) / sum * t.at("v")({i[0], int64_t(j), i[2]});
              return out;
            }}};
 }
 
 Outputs normDropout(const Tensors& t, Dims d) {
-  return {{"y", [&t](const Index& i) { return t.at("x")(i) * t.at("scale")({i[1]}) + t.at("shift")({i[1]}); }},
+  return {{"y",
+           [&t](const Index& i) {
+             return t.at("x")(i) * t.at("scale")({i[1]}) + t.at("shift")({i[1]});
+           }},
           {"d", [&t, d](const Index& i) {
              const int64_t at = (i[0] * d.at("C") + i[1]) * d.at("P") + i[2];
              uint32_t h = (uint32_t(at) + uint32_t(t.at("seed")({}))) * 747796405u + 2891336453u;
@@ -83,7 +89,8 @@ Outputs convConv(const Tensors& t, Dims d) {
     double sum = 0;
     for (int64_t ci = 0; ci < 2; ci++)
       for (int64_t k = 0; k < 9; k++)
-        if (inside(y + k / 3 - 1, x + k % 3 - 1)) sum += t.at("w1")({c, ci, k / 3, k % 3}) * t.at("x")({ci, y + k / 3 - 1, x + k % 3 - 1});
+        if (inside(y + k / 3 - 1, x + k % 3 - 1))
+          sum += t.at("w1")({c, ci, k / 3, k % 3}) * t.at("x")({ci, y + k / 3 - 1, x + k % 3 - 1});
     return clip(sum);
   };
   return {{"y", [&t, inside, middle](const Index& i) {
@@ -91,7 +98,8 @@ Outputs convConv(const Tensors& t, Dims d) {
              for (int64_t ci = 0; ci < 3; ci++)
                for (int64_t k = 0; k < 9; k++)
                  if (inside(i[1] + k / 3 - 1, i[2] + k % 3 - 1))
-                   sum += t.at("w2")({i[0], ci, k / 3, k % 3}) * middle(ci, i[1] + k / 3 - 1, i[2] + k % 3 - 1);
+                   sum += t.at("w2")({i[0], ci, k / 3, k % 3}) *
+                          middle(ci, i[1] + k / 3 - 1, i[2] + k % 3 - 1);
              return sum;
            }}};
 }
@@ -106,23 +114,30 @@ double product(const Tensor& a, const Tensor& b, int64_t i, int64_t j, int64_t e
 Outputs packedProduct(const Tensors& t, Dims d) {
   return {{"y", [&t, d](const Index& i) {
              double sum = t.at("bias")({i[1]});
-             for (int64_t k = 0; k < d.at("K"); k++) sum += t.at("a")({i[0], k}) * t.at("bp")({i[1] / 16, k, i[1] % 16});
+             for (int64_t k = 0; k < d.at("K"); k++)
+               sum += t.at("a")({i[0], k}) * t.at("bp")({i[1] / 16, k, i[1] % 16});
              return clip(sum);
            }}};
 }
 
 Outputs gpuProduct(const Tensors& t, Dims d) {
-  return {{"y", [&t, d](const Index& i) { return product(t.at("a"), t.at("b"), i[0], i[1], d.at("K")) + t.at("bias")({i[1]}); }}};
+  return {{"y", [&t, d](const Index& i) {
+             return product(t.at("a"), t.at("b"), i[0], i[1], d.at("K")) + t.at("bias")({i[1]});
+           }}};
 }
 
 Outputs npuProduct(const Tensors& t, Dims d) {
-  return {{"y", [&t, d](const Index& i) { return clip(product(t.at("a"), t.at("b"), i[0], i[1], d.at("K"))); }}};
+  return {{"y", [&t, d](const Index& i) {
+             return clip(product(t.at("a"), t.at("b"), i[0], i[1], d.at("K")));
+           }}};
 }
 
 Outputs threeProducts(const Tensors& t, Dims d) {
   Outputs out;
   for (const char* name : {"q", "k", "v"})
-    out[name] = [&t, d, w = "w" + std::string(name)](const Index& i) { return product(t.at("x"), t.at(w), i[0], i[1], d.at("E")); };
+    out[name] = [&t, d, w = "w" + std::string(name)](const Index& i) {
+      return product(t.at("x"), t.at(w), i[0], i[1], d.at("E"));
+    };
   return out;
 }
 
@@ -130,7 +145,8 @@ Outputs twoProducts(const Tensors& t, Dims d) {
   return {{"y", [&t, d](const Index& i) {
              double sum = t.at("b2")({i[1]});
              for (int64_t f = 0; f < d.at("F"); f++) {
-               const double h = product(t.at("x"), t.at("w1"), i[0], f, d.at("K")) + t.at("b1")({f});
+               const double h =
+                   product(t.at("x"), t.at("w1"), i[0], f, d.at("K")) + t.at("b1")({f});
                sum += 0.5 * h * (1 + std::erf(h / std::sqrt(2.0))) * t.at("w2")({f, i[1]});
              }
              return sum;
@@ -149,7 +165,8 @@ States recurrence(const Tensors& t, Dims d, int64_t layer, const States& in) {
       double gate[4];
       for (int64_t q = 0; q < 4; q++) {
         gate[q] = t.at("bias")({layer, q, u});
-        for (int64_t k = 0; k < units; k++) gate[q] += x[k] * t.at("w")({layer, k, q, u}) + last[k] * t.at("r")({layer, k, q, u});
+        for (int64_t k = 0; k < units; k++)
+          gate[q] += x[k] * t.at("w")({layer, k, q, u}) + last[k] * t.at("r")({layer, k, q, u});
       }
       cell[u] = cell[u] * sigmoid(gate[1]) + std::tanh(gate[2]) * sigmoid(gate[0]);
       now[u] = std::tanh(cell[u]) * sigmoid(gate[3]);
@@ -186,13 +203,17 @@ const std::map<std::string, std::pair<Outputs (*)(const Tensors&, Dims), double>
     {"softmax_online", {softmax, 2e-7}},
 };
 
-void compare(const Outputs& expected, const Tensors& tensors, double tolerance, const std::string& what) {
+void compare(const Outputs& expected, const Tensors& tensors, double tolerance,
+             const std::string& what) {
   for (const auto& [name, formula] : expected) {
     int shown = 0;
     tensors.at(name).each([&](const Index& i) {
       const double want = formula(i), got = tensors.at(name)(i);
-      const bool same = std::isnan(want) ? std::isnan(got) : std::fabs(got - want) <= tolerance * std::fabs(want) + 1e-9;
-      if (!same && shown++ < 3) ADD_FAILURE() << what << ": " << name << ": found " << got << ", expected " << want;
+      const bool same = std::isnan(want)
+                            ? std::isnan(got)
+                            : std::fabs(got - want) <= tolerance * std::fabs(want) + 1e-9;
+      if (!same && shown++ < 3)
+        ADD_FAILURE() << what << ": " << name << ": found " << got << ", expected " << want;
     });
   }
 }
@@ -204,7 +225,8 @@ TEST_P(KernelFiles, ComputeWhatTheyShould) {
   const auto& [reference, tolerance] = references.at(file);
   const KernelModule m = parseKernels(text, file);
   for (const Dims& dims : parseShapes(header(text, "test")))
-    for (auto order : {KernelEvalOptions::Forward, KernelEvalOptions::Reverse, KernelEvalOptions::Shuffled}) {
+    for (auto order :
+         {KernelEvalOptions::Forward, KernelEvalOptions::Reverse, KernelEvalOptions::Shuffled}) {
       std::string what = fmt::format("order {}", int(order));
       for (const auto& [name, value] : dims) what += fmt::format(" {}={}", name, value);
       Tensors tensors = makeTensors(m.kernels[0], dims, 7);

@@ -25,7 +25,8 @@ inline std::vector<Dims> parseShapes(const std::string& line) {
   for (std::string one; std::getline(cases, one, ';');) {
     Dims dims;
     std::stringstream words(one);
-    for (std::string word; words >> word;) dims[word.substr(0, word.find('='))] = std::stoll(word.substr(word.find('=') + 1));
+    for (std::string word; words >> word;)
+      dims[word.substr(0, word.find('='))] = std::stoll(word.substr(word.find('=') + 1));
     out.push_back(dims);
   }
   return out;
@@ -52,7 +53,8 @@ struct Tensor {
     return out;
   }
   double operator()(const std::vector<int64_t>& index) const {
-    return isFloat(type) ? loadFloat(type, raw.data(), at(index)) : static_cast<double>(loadInteger(type, raw.data(), at(index)));
+    return isFloat(type) ? loadFloat(type, raw.data(), at(index))
+                         : static_cast<double>(loadInteger(type, raw.data(), at(index)));
   }
   template <class F>
   void each(F&& f) const {
@@ -85,14 +87,20 @@ inline Tensors makeTensors(const Kernel& k, const Dims& dims, uint64_t seed) {
     for (const Expr& e : p.buffer.shape) t.shape.push_back(evaluate(e, dims));
     t.strides.resize(t.shape.size());
     int64_t stride = 1, size = 1;
-    for (size_t d = t.shape.size(); d-- > 0; stride *= t.shape[d]) t.strides[d] = p.buffer.strides.empty() ? stride : evaluate(p.buffer.strides[d], dims);
-    for (size_t d = 0; d < t.shape.size(); d++) size = size && t.shape[d] ? size + (t.shape[d] - 1) * t.strides[d] : 0;
+    for (size_t d = t.shape.size(); d-- > 0; stride *= t.shape[d])
+      t.strides[d] = p.buffer.strides.empty() ? stride : evaluate(p.buffer.strides[d], dims);
+    for (size_t d = 0; d < t.shape.size(); d++)
+      size = size && t.shape[d] ? size + (t.shape[d] - 1) * t.strides[d] : 0;
     t.raw.resize(size * bytes(t.type));
-    for (int64_t i = 0; i < size && isFloat(t.type); i++) storeFloat(t.type, t.raw.data(), i, std::nan(""));
+    for (int64_t i = 0; i < size && isFloat(t.type); i++)
+      storeFloat(t.type, t.raw.data(), i, std::nan(""));
     if (p.mode != Param::Out)
       t.each([&](const std::vector<int64_t>& index) {
-        if (isFloat(t.type)) storeFloat(t.type, t.raw.data(), t.at(index), std::uniform_real_distribution<>(-2, 2)(random));
-        else storeInteger(t.type, t.raw.data(), t.at(index), static_cast<int64_t>(random() % 1000));
+        if (isFloat(t.type))
+          storeFloat(t.type, t.raw.data(), t.at(index),
+                     std::uniform_real_distribution<>(-2, 2)(random));
+        else
+          storeInteger(t.type, t.raw.data(), t.at(index), static_cast<int64_t>(random() % 1000));
       });
     out[p.buffer.name] = std::move(t);
   }
@@ -100,7 +108,8 @@ inline Tensors makeTensors(const Kernel& k, const Dims& dims, uint64_t seed) {
 }
 
 /// Runs the kernel; the outputs are in `tensors` after it.
-inline EvalCounters runKernel(const KernelModule& m, Tensors& tensors, const Dims& dims, const KernelEvalOptions& options = {}) {
+inline EvalCounters runKernel(const KernelModule& m, Tensors& tensors, const Dims& dims,
+                              const KernelEvalOptions& options = {}) {
   const Kernel& k = m.kernels[0];
   std::map<std::string, EvalBuffer> buffers;
   std::map<std::string, std::string> classes;  // alias class -> its first parameter
@@ -111,7 +120,8 @@ inline EvalCounters runKernel(const KernelModule& m, Tensors& tensors, const Dim
   }
   const EvalCounters counters = KernelEvaluator(m, k).run(buffers, dims, options);
   for (const Param& p : k.params)
-    if (!p.buffer.alias.empty() && p.mode != Param::In) tensors[p.buffer.name].raw = tensors[classes[p.buffer.alias]].raw;
+    if (!p.buffer.alias.empty() && p.mode != Param::In)
+      tensors[p.buffer.name].raw = tensors[classes[p.buffer.alias]].raw;
   return counters;
 }
 

@@ -22,7 +22,9 @@ std::string mutated(const std::string& text, std::mt19937_64& random) {
       case 0: return "";
       case 1: return std::string(t.text) + " " + std::string(t.text);
       case 2: return std::string(tokens[random() % tokens.size()].text);
-      default: return t.kind == Token::Number ? std::to_string(random() % 20) : std::string(tokens[random() % tokens.size()].text);
+      default:
+        return t.kind == Token::Number ? std::to_string(random() % 20)
+                                       : std::string(tokens[random() % tokens.size()].text);
     }
   }();
   const size_t at = t.text.data() - text.data();
@@ -60,7 +62,8 @@ void tryText(const std::string& text, const std::vector<Dims>& shapes, Outcome& 
       runKernel(m, tensors, known, options);
       outcome.ran++;
     } catch (const KernelFault& fault) {
-      const bool dynamic = fault.rule == 5 || fault.rule == 7 || fault.rule == 9 || fault.rule == 11 || fault.rule == 12;
+      const bool dynamic = fault.rule == 5 || fault.rule == 7 || fault.rule == 9 ||
+                           fault.rule == 11 || fault.rule == 12;
       EXPECT_TRUE(dynamic) << fault.what() << "\n" << toText(m);
       outcome.faults++;
     }
@@ -74,7 +77,8 @@ TEST(KernelMutations, AreRefusedOrRun) {
     const std::string text = entry.is_regular_file() ? readText(entry.path()) : "";
     if (header(text, "test").empty()) continue;
     const auto shapes = parseShapes(header(text, "test"));
-    const int tries = std::getenv("TEKTITE_MUTATIONS") ? std::atoi(std::getenv("TEKTITE_MUTATIONS")) : 60;
+    const int tries =
+        std::getenv("TEKTITE_MUTATIONS") ? std::atoi(std::getenv("TEKTITE_MUTATIONS")) : 60;
     for (int i = 0; i < tries; i++) {
       SCOPED_TRACE(entry.path().filename());
       tryText(mutated(text, random), {shapes[1]}, outcome);

@@ -26,7 +26,7 @@ struct Case {
 };
 std::vector<Case> casesOf(const std::string& text) {
   std::vector<Case> out(1);
-  std::string Case::*part = &Case::before;
+  std::string Case::* part = &Case::before;
   for (const std::string& line : lines(text)) {
     if (line == "====") {
       out.emplace_back();
@@ -34,7 +34,9 @@ std::vector<Case> casesOf(const std::string& text) {
     } else if (line == "----") {
       part = &Case::after;
     } else {
-      (out.back().*(line[0] == '#' && part == &Case::before && out.back().before.empty() ? &Case::head : part)) += line + "\n";
+      (out.back().*(line[0] == '#' && part == &Case::before && out.back().before.empty()
+                        ? &Case::head
+                        : part)) += line + "\n";
     }
   }
   return out;
@@ -42,11 +44,14 @@ std::vector<Case> casesOf(const std::string& text) {
 
 std::vector<std::string> passNames() {  // of the files: passes may not be registered yet
   std::vector<std::string> out;
-  for (const auto& entry : std::filesystem::directory_iterator(TEKTITE_TESTS "/kernel/passes")) out.push_back(entry.path().stem());
+  for (const auto& entry : std::filesystem::directory_iterator(TEKTITE_TESTS "/kernel/passes"))
+    out.push_back(entry.path().stem());
   std::sort(out.begin(), out.end());
   return out;
 }
-std::string fileOf(const std::string& pass) { return TEKTITE_TESTS "/kernel/passes/" + pass + ".tk"; }
+std::string fileOf(const std::string& pass) {
+  return TEKTITE_TESTS "/kernel/passes/" + pass + ".tk";
+}
 
 class KernelPasses : public ::testing::TestWithParam<std::string> {};
 
@@ -61,7 +66,8 @@ TEST_P(KernelPasses, MakeWhatTheTextsSay) {
     verifyKernels(now);
     const std::string found = toText(now), expected = c.after.empty() ? toText(m) : c.after;
     EXPECT_EQ(found, expected) << c.head;
-    rewritten += (rewritten.empty() ? "" : "====\n") + c.head + toText(m) + (found == toText(m) ? "" : "----\n" + found);
+    rewritten += (rewritten.empty() ? "" : "====\n") + c.head + toText(m) +
+                 (found == toText(m) ? "" : "----\n" + found);
   }
   if (std::getenv("TEKTITE_UPDATE")) std::ofstream(fileOf(GetParam())) << rewritten;
 }
@@ -82,15 +88,18 @@ TEST_P(KernelPasses, ChangeNoBitOfTheFiles) {
   for (const auto& entry : std::filesystem::directory_iterator(TEKTITE_TESTS "/kernel")) {
     const std::string text = entry.is_regular_file() ? readText(entry.path()) : "";
     if (header(text, "test").empty()) continue;
-    const KernelModule m = parseKernels(text, entry.path().filename()), now = runKernelPasses(m, {GetParam()});
+    const KernelModule m = parseKernels(text, entry.path().filename()),
+                       now = runKernelPasses(m, {GetParam()});
     SCOPED_TRACE(toText(now));
     for (const KernelFault& f : faultsOf(now)) ADD_FAILURE() << f.what();
-    for (const Dims& dims : parseShapes(header(text, "test"))) EXPECT_EQ(outputs(m, dims), outputs(now, dims)) << entry.path().filename();
+    for (const Dims& dims : parseShapes(header(text, "test")))
+      EXPECT_EQ(outputs(m, dims), outputs(now, dims)) << entry.path().filename();
   }
 }
 
 TEST(KernelPass, HasAFile) {
-  for (const KernelPass* p : allKernelPasses()) EXPECT_TRUE(std::filesystem::exists(fileOf(std::string(p->name)))) << p->name;
+  for (const KernelPass* p : allKernelPasses())
+    EXPECT_TRUE(std::filesystem::exists(fileOf(std::string(p->name)))) << p->name;
 }
 
 INSTANTIATE_TEST_SUITE_P(All, KernelPasses, ::testing::ValuesIn(passNames()), [](const auto& info) {

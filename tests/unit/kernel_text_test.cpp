@@ -30,7 +30,8 @@ TEST(KernelText, FilesRoundTrip) {
 }
 
 TEST(KernelText, CanonicalText) {
-  const std::string text = R"(kernel f(dim N: 0..64, x: f32[N x 4x8] strides=[32, 8, 1] align=64, inout y: f32[N] alias=a) {
+  const std::string text =
+      R"(kernel f(dim N: 0..64, x: f32[N x 4x8] strides=[32, 8, 1] align=64, inout y: f32[N] alias=a) {
   for i in N parallel {
     alloc s: f32@reg
     s = 0
@@ -60,7 +61,8 @@ TEST(KernelText, Errors) {
       {"kernel f(out y: f32) { y = z }", "f:1:28: unknown name 'z'"},
       {"kernel f(out y: f32) { z = 1 }", "f:1:24: unknown buffer 'z'"},
       {"kernel f(out y: f32) { y most= 1 }", "f:1:26: unknown combine 'most'"},
-      {"kernel f(out for: f32) {}", "f:1:14: expected a parameter's name, found the reserved word 'for'"},
+      {"kernel f(out for: f32) {}",
+       "f:1:14: expected a parameter's name, found the reserved word 'for'"},
       {"kernel f(out y: f32) { for i in 4 sideways {} }",
        "f:1:35: expected serial, parallel, vector, unroll, warp or thread, found 'sideways'"},
       {"kernel f(out y: f32) { intrin g(y) }", "f:1:31: unknown instruction 'g'"},

@@ -14,7 +14,8 @@ namespace {
 
 using Arrays = std::map<std::string, std::vector<float>>;
 
-PlanBuffer buffer(PlanBuffer::Kind kind, std::string name, std::vector<Expr> shape, std::vector<int> order = {}) {
+PlanBuffer buffer(PlanBuffer::Kind kind, std::string name, std::vector<Expr> shape,
+                  std::vector<int> order = {}) {
   PlanBuffer b;
   b.kind = kind;
   b.name = std::move(name);
@@ -22,14 +23,17 @@ PlanBuffer buffer(PlanBuffer::Kind kind, std::string name, std::vector<Expr> sha
   b.order = std::move(order);
   return b;
 }
-PlanBuffer scratch(std::string name, std::vector<Expr> shape, std::vector<Region> region, int depth) {
+PlanBuffer scratch(std::string name, std::vector<Expr> shape, std::vector<Region> region,
+                   int depth) {
   PlanBuffer b = buffer(PlanBuffer::Scratch, std::move(name), std::move(shape));
   b.region = std::move(region);
   b.depth = depth;
   b.space = "l1";
   return b;
 }
-Expr at(const std::string& name, std::vector<Expr> index) { return load(name, DType::F32, std::move(index)); }
+Expr at(const std::string& name, std::vector<Expr> index) {
+  return load(name, DType::F32, std::move(index));
+}
 Expr acc(const std::string& name) { return var(name, DType::F32); }
 
 std::vector<float> random(size_t n, unsigned seed) {
@@ -43,7 +47,8 @@ std::vector<float> random(size_t n, unsigned seed) {
 int64_t elementsOf(const PlanBuffer& b) { return b.type.elements(); }
 
 /// What the packed constant's index maps make of its source.
-std::vector<float> pack(const PackedConstant& p, const std::vector<float>& source, const PlanBuffer& from) {
+std::vector<float> pack(const PackedConstant& p, const std::vector<float>& source,
+                        const PlanBuffer& from) {
   const auto shape = p.type.extents(), extents = from.type.extents();
   std::vector<float> out;
   std::vector<int64_t> d(shape.size(), 0);
@@ -52,7 +57,8 @@ std::vector<float> pack(const PackedConstant& p, const std::vector<float>& sourc
     for (size_t i = 0; i < d.size(); i++) env.emplace(coordinate(static_cast<int>(i)), Expr(d[i]));
     const bool in = !p.guard || *asInteger(substitute(p.guard, env));
     int64_t offset = 0;
-    for (size_t i = 0; i < p.index.size() && in; i++) offset = offset * extents[i] + *asInteger(substitute(p.index[i], env));
+    for (size_t i = 0; i < p.index.size() && in; i++)
+      offset = offset * extents[i] + *asInteger(substitute(p.index[i], env));
     out.push_back(in ? source[offset] : 0);
     for (size_t i = d.size(); i-- > 0 && ++d[i] == shape[i];) d[i] = 0;
   }
@@ -60,18 +66,22 @@ std::vector<float> pack(const PackedConstant& p, const std::vector<float>& sourc
 }
 
 /// Runs the plan naive and scheduled for several targets, in two orders of the tiles; gives each result to `check`.
-void everyWay(const GroupPlan& plan, Arrays arrays, const std::function<void(const Arrays&, const std::string&)>& check) {
+void everyWay(const GroupPlan& plan, Arrays arrays,
+              const std::function<void(const Arrays&, const std::string&)>& check) {
   for (const char* target : {"naive", "cpu:x86-64", "cpu:avx2", "cpu:avx512"}) {
     const bool scheduled = std::string(target) != "naive";
     const Target machine = findTarget(scheduled ? target : "cpu:avx2");
     const LoweredKernel k = lowerGroup(plan, machine, "k", scheduled);
     SCOPED_TRACE(toText(k.module));
     for (const KernelFault& fault : faultsOf(k.module, {&machine})) ADD_FAILURE() << fault.what();
-    for (const PackedConstant& p : k.packed) arrays[p.param] = pack(p, arrays.at(p.source), plan.buffer(p.source));
+    for (const PackedConstant& p : k.packed)
+      arrays[p.param] = pack(p, arrays.at(p.source), plan.buffer(p.source));
     for (const PlanBuffer& b : plan.buffers)
       if (b.kind == PlanBuffer::Output) arrays[b.name].assign(elementsOf(b), NAN);
     std::map<std::string, EvalBuffer> buffers;
-    for (const Param& p : k.kernel().params) buffers[p.buffer.name] = {arrays.at(p.buffer.name).data(), static_cast<int64_t>(arrays.at(p.buffer.name).size())};
+    for (const Param& p : k.kernel().params)
+      buffers[p.buffer.name] = {arrays.at(p.buffer.name).data(),
+                                static_cast<int64_t>(arrays.at(p.buffer.name).size())};
     KernelEvalOptions options;
     options.order = scheduled ? KernelEvalOptions::Shuffled : KernelEvalOptions::Forward;
     KernelEvaluator(k.module, k.kernel()).run(buffers, {}, options);
@@ -79,28 +89,34 @@ void everyWay(const GroupPlan& plan, Arrays arrays, const std::function<void(con
   }
 }
 
-const Expr i0 = var("i0"), i1 = var("i1"), i2 = var("i2"), i3 = var("i3"), i4 = var("i4"), i5 = var("i5"), t0 = var("t0"), t1 = var("t1");
+const Expr i0 = var("i0"), i1 = var("i1"), i2 = var("i2"), i3 = var("i3"), i4 = var("i4"),
+           i5 = var("i5"), t0 = var("t0"), t1 = var("t1");
 
 TEST(Lower, ProductWithTailsInRowsAndColumns) {
   const int64_t m = 29, n = 75, d = 7;
   GroupPlan p;
-  p.buffers = {buffer(PlanBuffer::Input, "x", {m, d}), buffer(PlanBuffer::Constant, "w", {d, n}), buffer(PlanBuffer::Constant, "b", {n}),
-               buffer(PlanBuffer::Output, "y", {m, n})};
+  p.buffers = {buffer(PlanBuffer::Input, "x", {m, d}), buffer(PlanBuffer::Constant, "w", {d, n}),
+               buffer(PlanBuffer::Constant, "b", {n}), buffer(PlanBuffer::Output, "y", {m, n})};
   Stage s;
   s.depth = 1;
   s.contraction = true;
-  s.axes = {{"i0", m, false, {t0 * Expr(15), 15}}, {"i1", n, false, {0, n}}, {"i2", d, true, {0, d}}};
-  s.accumulators = {{builtinCombine("sum", DType::F32), {at("x", {i0, i2}) * at("w", {i2, i1})}, {"a0"}}};
+  s.axes = {
+      {"i0", m, false, {t0 * Expr(15), 15}}, {"i1", n, false, {0, n}}, {"i2", d, true, {0, d}}};
+  s.accumulators = {
+      {builtinCombine("sum", DType::F32), {at("x", {i0, i2}) * at("w", {i2, i1})}, {"a0"}}};
   s.outer = {{"y", {i0, i1}, max(acc("a0") + at("b", {i1}), imm(DType::F32, 0)), "", {}}};
   p.lists = {{{{"t0", m, 15, true}}, {s}, -1}};
-  everyWay(p, {{"x", random(m * d, 1)}, {"w", random(d * n, 2)}, {"b", random(n, 3)}}, [&](const Arrays& a, const std::string& how) {
-    for (int64_t i = 0; i < m; i++)
-      for (int64_t j = 0; j < n; j++) {
-        double want = a.at("b")[j];
-        for (int64_t k = 0; k < d; k++) want += double(a.at("x")[i * d + k]) * a.at("w")[k * n + j];
-        ASSERT_NEAR(a.at("y")[i * n + j], std::max(want, 0.0), 1e-5) << how << " " << i << " " << j;
-      }
-  });
+  everyWay(p, {{"x", random(m * d, 1)}, {"w", random(d * n, 2)}, {"b", random(n, 3)}},
+           [&](const Arrays& a, const std::string& how) {
+             for (int64_t i = 0; i < m; i++)
+               for (int64_t j = 0; j < n; j++) {
+                 double want = a.at("b")[j];
+                 for (int64_t k = 0; k < d; k++)
+                   want += double(a.at("x")[i * d + k]) * a.at("w")[k * n + j];
+                 ASSERT_NEAR(a.at("y")[i * n + j], std::max(want, 0.0), 1e-5)
+                     << how << " " << i << " " << j;
+               }
+           });
 }
 
 TEST(Lower, SoftmaxRows) {
@@ -110,18 +126,38 @@ TEST(Lower, SoftmaxRows) {
   space.reduce = false;
   GroupPlan p;
   p.buffers = {buffer(PlanBuffer::Input, "x", {m, n}), buffer(PlanBuffer::Output, "y", {m, n}),
-               scratch("top", {m, 1}, {{t0 * Expr(2), 2}, {0, 1}}, 1), scratch("e", {m, n}, {{t0 * Expr(2), 2}, {0, n}}, 1),
+               scratch("top", {m, 1}, {{t0 * Expr(2), 2}, {0, 1}}, 1),
+               scratch("e", {m, n}, {{t0 * Expr(2), 2}, {0, n}}, 1),
                scratch("sum", {m, 1}, {{t0 * Expr(2), 2}, {0, 1}}, 1)};
-  Stage top{{row, column}, {}, {{builtinCombine("max", DType::F32), {at("x", {i0, i1})}, {"a0"}}}, {{"top", {i0, 0}, acc("a0"), "", {}}}, false, 1, ""};
+  Stage top{{row, column},
+            {},
+            {{builtinCombine("max", DType::F32), {at("x", {i0, i1})}, {"a0"}}},
+            {{"top", {i0, 0}, acc("a0"), "", {}}},
+            false,
+            1,
+            ""};
   const Expr e = apply(Op::Exp, {at("x", {i0, i1}) - at("top", {i0, 0})});
-  Stage sum{{row, column}, {{"e", {i0, i1}, e, "", {}}}, {{builtinCombine("sum", DType::F32), {e}, {"a1"}}}, {{"sum", {i0, 0}, acc("a1"), "", {}}}, false, 1, ""};
-  Stage quotient{{row, space}, {{"y", {i0, i1}, at("e", {i0, i1}) / at("sum", {i0, 0}), "", {}}}, {}, {}, false, 1, ""};
+  Stage sum{{row, column},
+            {{"e", {i0, i1}, e, "", {}}},
+            {{builtinCombine("sum", DType::F32), {e}, {"a1"}}},
+            {{"sum", {i0, 0}, acc("a1"), "", {}}},
+            false,
+            1,
+            ""};
+  Stage quotient{{row, space},
+                 {{"y", {i0, i1}, at("e", {i0, i1}) / at("sum", {i0, 0}), "", {}}},
+                 {},
+                 {},
+                 false,
+                 1,
+                 ""};
   p.lists = {{{{"t0", m, 2, true}}, {top, sum, quotient}, -1}};
   everyWay(p, {{"x", random(m * n, 4)}}, [&](const Arrays& a, const std::string& how) {
     for (int64_t i = 0; i < m; i++) {
       double total = 0;
       for (int64_t j = 0; j < n; j++) total += std::exp(a.at("x")[i * n + j]);
-      for (int64_t j = 0; j < n; j++) ASSERT_NEAR(a.at("y")[i * n + j], std::exp(a.at("x")[i * n + j]) / total, 1e-6) << how;
+      for (int64_t j = 0; j < n; j++)
+        ASSERT_NEAR(a.at("y")[i * n + j], std::exp(a.at("x")[i * n + j]) / total, 1e-6) << how;
     }
   });
 }
@@ -147,76 +183,100 @@ TEST(Lower, ReductionAcrossTiles) {
 TEST(Lower, PaddedConvolutionChannelsLast) {
   const int64_t ci = 3, co = 21, h = 7, w = 9;
   GroupPlan p;
-  p.buffers = {buffer(PlanBuffer::Input, "x", {ci, h, w}, {1, 2, 0}), buffer(PlanBuffer::Constant, "k", {co, ci, 3, 3}),
+  p.buffers = {buffer(PlanBuffer::Input, "x", {ci, h, w}, {1, 2, 0}),
+               buffer(PlanBuffer::Constant, "k", {co, ci, 3, 3}),
                buffer(PlanBuffer::Output, "y", {co, h, w}, {1, 2, 0}),
                scratch("pad", {ci, h + 2, w + 2}, {{0, ci}, {t0 * Expr(3), 5}, {0, w + 2}}, 1)};
   Stage pad;
   pad.depth = 1;
-  pad.axes = {{"i0", ci, false, {0, ci}}, {"i1", h + 2, false, {t0 * Expr(3), 5}}, {"i2", w + 2, false, {0, w + 2}}};
-  const Expr in = logicalAnd(logicalAnd(le(1, i1), lt(i1, h + 1)), logicalAnd(le(1, i2), lt(i2, w + 1)));
-  pad.inner = {{"pad", {i0, i1, i2}, select(in, at("x", {i0, i1 - 1, i2 - 1}), imm(DType::F32, 0)), "", {}}};
+  pad.axes = {{"i0", ci, false, {0, ci}},
+              {"i1", h + 2, false, {t0 * Expr(3), 5}},
+              {"i2", w + 2, false, {0, w + 2}}};
+  const Expr in =
+      logicalAnd(logicalAnd(le(1, i1), lt(i1, h + 1)), logicalAnd(le(1, i2), lt(i2, w + 1)));
+  pad.inner = {
+      {"pad", {i0, i1, i2}, select(in, at("x", {i0, i1 - 1, i2 - 1}), imm(DType::F32, 0)), "", {}}};
   Stage s;
   s.depth = 1;
   s.contraction = true;
-  s.axes = {{"i0", co, false, {0, co}}, {"i1", h, false, {t0 * Expr(3), 3}}, {"i2", w, false, {0, w}},
-            {"i3", ci, true, {0, ci}}, {"i4", 3, true, {0, 3}}, {"i5", 3, true, {0, 3}}};
-  s.accumulators = {{builtinCombine("sum", DType::F32), {at("pad", {i3, i1 + i4, i2 + i5}) * at("k", {i0, i3, i4, i5})}, {"a0"}}};
+  s.axes = {{"i0", co, false, {0, co}}, {"i1", h, false, {t0 * Expr(3), 3}},
+            {"i2", w, false, {0, w}},   {"i3", ci, true, {0, ci}},
+            {"i4", 3, true, {0, 3}},    {"i5", 3, true, {0, 3}}};
+  s.accumulators = {{builtinCombine("sum", DType::F32),
+                     {at("pad", {i3, i1 + i4, i2 + i5}) * at("k", {i0, i3, i4, i5})},
+                     {"a0"}}};
   s.outer = {{"y", {i0, i1, i2}, acc("a0"), "", {}}};
   p.lists = {{{{"t0", h, 3, true}}, {pad, s}, -1}};
-  everyWay(p, {{"x", random(ci * h * w, 6)}, {"k", random(co * ci * 9, 7)}}, [&](const Arrays& a, const std::string& how) {
-    for (int64_t o = 0; o < co; o++)
-      for (int64_t y = 0; y < h; y++)
-        for (int64_t x = 0; x < w; x++) {
-          double want = 0;
-          for (int64_t c = 0; c < ci; c++)
-            for (int64_t i = 0; i < 3; i++)
-              for (int64_t j = 0; j < 3; j++) {
-                const int64_t yy = y + i - 1, xx = x + j - 1;
-                if (yy >= 0 && yy < h && xx >= 0 && xx < w)
-                  want += double(a.at("x")[(yy * w + xx) * ci + c]) * a.at("k")[((o * ci + c) * 3 + i) * 3 + j];
-              }
-          ASSERT_NEAR(a.at("y")[(y * w + x) * co + o], want, 1e-5) << how;
-        }
-  });
+  everyWay(p, {{"x", random(ci * h * w, 6)}, {"k", random(co * ci * 9, 7)}},
+           [&](const Arrays& a, const std::string& how) {
+             for (int64_t o = 0; o < co; o++)
+               for (int64_t y = 0; y < h; y++)
+                 for (int64_t x = 0; x < w; x++) {
+                   double want = 0;
+                   for (int64_t c = 0; c < ci; c++)
+                     for (int64_t i = 0; i < 3; i++)
+                       for (int64_t j = 0; j < 3; j++) {
+                         const int64_t yy = y + i - 1, xx = x + j - 1;
+                         if (yy >= 0 && yy < h && xx >= 0 && xx < w)
+                           want += double(a.at("x")[(yy * w + xx) * ci + c]) *
+                                   a.at("k")[((o * ci + c) * 3 + i) * 3 + j];
+                       }
+                   ASSERT_NEAR(a.at("y")[(y * w + x) * co + o], want, 1e-5) << how;
+                 }
+           });
 }
 
 /// Neither operand is constant and the columns' operand is transposed: the kernel packs it itself, once a head, outside of the row blocks.
 TEST(Lower, TransposedOperandIsPackedOnceAHead) {
   const int64_t heads = 2, m = 10, n = 37, d = 5;
   GroupPlan p;
-  p.buffers = {buffer(PlanBuffer::Input, "q", {heads, m, d}), buffer(PlanBuffer::Input, "k", {heads, n, d}),
+  p.buffers = {buffer(PlanBuffer::Input, "q", {heads, m, d}),
+               buffer(PlanBuffer::Input, "k", {heads, n, d}),
                buffer(PlanBuffer::Output, "y", {heads, m, n})};
   Stage s;
   s.depth = 2;
   s.contraction = true;
-  s.axes = {{"i0", heads, false, {t0, 1}}, {"i1", m, false, {t1 * Expr(4), 4}}, {"i2", n, false, {0, n}}, {"i3", d, true, {0, d}}};
-  s.accumulators = {{builtinCombine("sum", DType::F32), {at("q", {i0, i1, i3}) * at("k", {i0, i2, i3})}, {"a0"}}};
+  s.axes = {{"i0", heads, false, {t0, 1}},
+            {"i1", m, false, {t1 * Expr(4), 4}},
+            {"i2", n, false, {0, n}},
+            {"i3", d, true, {0, d}}};
+  s.accumulators = {
+      {builtinCombine("sum", DType::F32), {at("q", {i0, i1, i3}) * at("k", {i0, i2, i3})}, {"a0"}}};
   s.outer = {{"y", {i0, i1, i2}, acc("a0"), "", {}}};
   p.lists = {{{{"t0", heads, 1, true}, {"t1", m, 4, false}}, {s}, -1}};
-  everyWay(p, {{"q", random(heads * m * d, 8)}, {"k", random(heads * n * d, 9)}}, [&](const Arrays& a, const std::string& how) {
-    for (int64_t b = 0; b < heads; b++)
-      for (int64_t i = 0; i < m; i++)
-        for (int64_t j = 0; j < n; j++) {
-          double want = 0;
-          for (int64_t c = 0; c < d; c++) want += double(a.at("q")[(b * m + i) * d + c]) * a.at("k")[(b * n + j) * d + c];
-          ASSERT_NEAR(a.at("y")[(b * m + i) * n + j], want, 1e-5) << how;
-        }
-  });
+  everyWay(p, {{"q", random(heads * m * d, 8)}, {"k", random(heads * n * d, 9)}},
+           [&](const Arrays& a, const std::string& how) {
+             for (int64_t b = 0; b < heads; b++)
+               for (int64_t i = 0; i < m; i++)
+                 for (int64_t j = 0; j < n; j++) {
+                   double want = 0;
+                   for (int64_t c = 0; c < d; c++)
+                     want +=
+                         double(a.at("q")[(b * m + i) * d + c]) * a.at("k")[(b * n + j) * d + c];
+                   ASSERT_NEAR(a.at("y")[(b * m + i) * n + j], want, 1e-5) << how;
+                 }
+           });
 }
 
 TEST(Lower, AxesThatAreOneInMemoryBecomeOne) {
   GroupPlan p;
-  p.buffers = {buffer(PlanBuffer::Input, "x", {4, 6, 5, 7}), buffer(PlanBuffer::Constant, "b", {6}), buffer(PlanBuffer::Output, "y", {4, 6, 5, 7})};
+  p.buffers = {buffer(PlanBuffer::Input, "x", {4, 6, 5, 7}), buffer(PlanBuffer::Constant, "b", {6}),
+               buffer(PlanBuffer::Output, "y", {4, 6, 5, 7})};
   Stage s;
   s.depth = 1;
-  s.axes = {{"i0", 4, false, {t0, 1}}, {"i1", 6, false, {0, 6}}, {"i2", 5, false, {0, 5}}, {"i3", 7, false, {0, 7}}};
+  s.axes = {{"i0", 4, false, {t0, 1}},
+            {"i1", 6, false, {0, 6}},
+            {"i2", 5, false, {0, 5}},
+            {"i3", 7, false, {0, 7}}};
   s.inner = {{"y", {i0, i1, i2, i3}, at("x", {i0, i1, i2, i3}) * at("b", {i1}), "", {}}};
   p.lists = {{{{"t0", 4, 1, true}}, {s}, -1}};
   const GroupPlan prepared = prepare(p, findTarget("cpu:avx2"));
   EXPECT_EQ(prepared.lists[0].stages[0].axes.size(), 2u);  // channels; rows and columns together
-  everyWay(p, {{"x", random(840, 10)}, {"b", random(6, 11)}}, [&](const Arrays& a, const std::string& how) {
-    for (int64_t i = 0; i < 840; i++) ASSERT_EQ(a.at("y")[i], a.at("x")[i] * a.at("b")[i / 35 % 6]) << how;
-  });
+  everyWay(p, {{"x", random(840, 10)}, {"b", random(6, 11)}},
+           [&](const Arrays& a, const std::string& how) {
+             for (int64_t i = 0; i < 840; i++)
+               ASSERT_EQ(a.at("y")[i], a.at("x")[i] * a.at("b")[i / 35 % 6]) << how;
+           });
   const LoweredKernel k = lowerGroup(p, findTarget("cpu:avx2"), "k");
   EXPECT_EQ(k.inPlace, (std::vector<std::pair<std::string, std::string>>{{"y", "x"}}));
 }

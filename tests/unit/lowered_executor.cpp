@@ -10,7 +10,8 @@ namespace tektite {
 namespace {
 
 /// Row-major position of an element -> where it lies in the buffer's memory.
-int64_t placeOf(int64_t position, const std::vector<int64_t>& shape, const std::vector<int64_t>& strides) {
+int64_t placeOf(int64_t position, const std::vector<int64_t>& shape,
+                const std::vector<int64_t>& strides) {
   int64_t place = 0;
   for (size_t d = shape.size(); d-- > 0;) {
     place += position % shape[d] * strides[d];
@@ -22,9 +23,11 @@ int64_t placeOf(int64_t position, const std::vector<int64_t>& shape, const std::
 struct Memory {
   DType type;
   std::vector<char> bytes;
-  Memory(DType t, int64_t elements) : type(t), bytes(static_cast<size_t>(std::max<int64_t>(elements, 1) * tektite::bytes(t))) {}
+  Memory(DType t, int64_t elements)
+      : type(t), bytes(static_cast<size_t>(std::max<int64_t>(elements, 1) * tektite::bytes(t))) {}
   void set(int64_t at, double real, int64_t integer) {
-    isFloat(type) ? storeFloat(type, bytes.data(), at, real) : storeInteger(type, bytes.data(), at, integer);
+    isFloat(type) ? storeFloat(type, bytes.data(), at, real)
+                  : storeInteger(type, bytes.data(), at, integer);
   }
 };
 
@@ -32,7 +35,8 @@ Memory laidOut(const TestTensor& t, const PlanBuffer& b) {
   Memory m(t.type.dtype, t.type.elements());
   const auto shape = t.type.extents(), strides = memoryStrides(b);
   for (int64_t i = 0; i < t.type.elements(); i++)
-    m.set(placeOf(i, shape, strides), isFloat(m.type) ? t.real[i] : 0, isFloat(m.type) ? 0 : t.integer[i]);
+    m.set(placeOf(i, shape, strides), isFloat(m.type) ? t.real[i] : 0,
+          isFloat(m.type) ? 0 : t.integer[i]);
   return m;
 }
 
@@ -46,20 +50,26 @@ std::vector<int64_t> packedPositions(const PackedConstant& p, const TensorType& 
     for (size_t i = 0; i < d.size(); i++) env.emplace(coordinate(static_cast<int>(i)), Expr(d[i]));
     const bool in = !p.guard || *asInteger(substitute(p.guard, env));
     int64_t offset = 0;
-    for (size_t i = 0; i < p.index.size() && in; i++) offset = offset * extents[i] + *asInteger(substitute(p.index[i], env));
+    for (size_t i = 0; i < p.index.size() && in; i++)
+      offset = offset * extents[i] + *asInteger(substitute(p.index[i], env));
     out.push_back(in ? offset : -1);
     for (size_t i = d.size(); i-- > 0 && ++d[i] == shape[i];) d[i] = 0;
   }
   return out;
 }
 
-std::vector<TestTensor> runLowered(const GroupPlan& plan, const Graph& body, const std::map<Value, TestTensor>& leaves, const std::string& target) {
+std::vector<TestTensor> runLowered(const GroupPlan& plan, const Graph& body,
+                                   const std::map<Value, TestTensor>& leaves,
+                                   const std::string& target) {
   const bool scheduled = target != "naive";
-  const LoweredKernel k = lowerGroup(plan, findTarget(scheduled ? target : "cpu:avx2"), "k", scheduled);
+  const LoweredKernel k =
+      lowerGroup(plan, findTarget(scheduled ? target : "cpu:avx2"), "k", scheduled);
   std::map<std::string, Memory> memory;
   for (const PlanBuffer& b : plan.buffers) {
-    if (b.kind == PlanBuffer::Output) memory.emplace(b.name, Memory(b.type.dtype, b.type.elements()));
-    if (b.kind == PlanBuffer::Input || b.kind == PlanBuffer::Constant) memory.emplace(b.name, laidOut(leaves.at(b.value), b));
+    if (b.kind == PlanBuffer::Output)
+      memory.emplace(b.name, Memory(b.type.dtype, b.type.elements()));
+    if (b.kind == PlanBuffer::Input || b.kind == PlanBuffer::Constant)
+      memory.emplace(b.name, laidOut(leaves.at(b.value), b));
   }
   for (const PackedConstant& p : k.packed) {
     const PlanBuffer& from = plan.buffer(p.source);
@@ -67,14 +77,16 @@ std::vector<TestTensor> runLowered(const GroupPlan& plan, const Graph& body, con
     Memory m(p.type.dtype, p.type.elements());
     const auto positions = packedPositions(p, from.type);
     for (size_t i = 0; i < positions.size(); i++)
-      m.set(static_cast<int64_t>(i), positions[i] < 0 || !isFloat(m.type) ? 0 : source.real[positions[i]],
+      m.set(static_cast<int64_t>(i),
+            positions[i] < 0 || !isFloat(m.type) ? 0 : source.real[positions[i]],
             positions[i] < 0 || isFloat(m.type) ? 0 : source.integer[positions[i]]);
     memory.emplace(p.param, std::move(m));
   }
   std::map<std::string, EvalBuffer> buffers;
   for (size_t i = 0; i < k.kernel().params.size(); i++) {
     Memory& m = memory.at(k.arguments[i]);
-    buffers[k.kernel().params[i].buffer.name] = {m.bytes.data(), static_cast<int64_t>(m.bytes.size()) / bytes(m.type)};
+    buffers[k.kernel().params[i].buffer.name] = {
+        m.bytes.data(), static_cast<int64_t>(m.bytes.size()) / bytes(m.type)};
   }
   KernelEvalOptions options;
   options.order = scheduled ? KernelEvalOptions::Shuffled : KernelEvalOptions::Forward;
@@ -89,8 +101,10 @@ std::vector<TestTensor> runLowered(const GroupPlan& plan, const Graph& body, con
       const Memory& m = memory.at(b.name);
       for (int64_t i = 0; i < b.type.elements(); i++) {
         const int64_t at = placeOf(i, shape, strides);
-        if (isFloat(m.type)) t.real.push_back(loadFloat(m.type, m.bytes.data(), at));
-        else t.integer.push_back(loadInteger(m.type, m.bytes.data(), at));
+        if (isFloat(m.type))
+          t.real.push_back(loadFloat(m.type, m.bytes.data(), at));
+        else
+          t.integer.push_back(loadInteger(m.type, m.bytes.data(), at));
       }
       out.push_back(std::move(t));
       break;

@@ -42,7 +42,8 @@ class BatchEval {
   };
   using Cells = std::vector<std::vector<Cell>>;
 
-  void step(const Expr& e, Cells& cells, size_t k, std::span<const std::span<const float>> operands, size_t from, size_t n);
+  void step(const Expr& e, Cells& cells, size_t k, std::span<const std::span<const float>> operands,
+            size_t from, size_t n);
 
   std::vector<std::string> variables_;
   std::vector<Expr> nodes_;

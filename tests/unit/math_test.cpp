@@ -31,8 +31,8 @@ Expr expansion(Op op, bool fast) { return expandMath(apply(op, {var("x", DType::
 struct Function {
   Op op;
   MpfrFunction exact;
-  double ulp, fastUlp;  ///< largest errors promised
-  float from = -INFINITY, to = INFINITY;        ///< where the exact form's promise holds
+  double ulp, fastUlp;                    ///< largest errors promised
+  float from = -INFINITY, to = INFINITY;  ///< where the exact form's promise holds
   float fastFrom = -INFINITY, fastTo = INFINITY;
 };
 
@@ -60,9 +60,13 @@ const Function functions[] = {
 /// Every `stride`-th bit pattern, and neighbourhoods of the points where something happens.
 std::vector<float> arguments(uint64_t stride) {
   std::vector<float> out;
-  for (uint64_t b = 0; b < 1ULL << 32; b += stride) out.push_back(std::bit_cast<float>(static_cast<uint32_t>(b)));
-  for (float centre : {0.0f, 1.1754944e-38f, 0.17328680f, 0.34657359f, 0.5f, 0.70710678f, 1.0f, 1.41421356f, 1.5707964f, 2.0f, 3.1415927f, 4.0f,
-                       8.0f, 9.01f, 10.0f, 16.0f, 87.33655f, 88.722839f, 103.97208f, 1e5f, 3.4028235e38f, INFINITY})
+  for (uint64_t b = 0; b < 1ULL << 32; b += stride)
+    out.push_back(std::bit_cast<float>(static_cast<uint32_t>(b)));
+  for (float centre :
+       {0.0f,       1.1754944e-38f, 0.17328680f,   0.34657359f, 0.5f,       0.70710678f,
+        1.0f,       1.41421356f,    1.5707964f,    2.0f,        3.1415927f, 4.0f,
+        8.0f,       9.01f,          10.0f,         16.0f,       87.33655f,  88.722839f,
+        103.97208f, 1e5f,           3.4028235e38f, INFINITY})
     for (int32_t d = -200; d <= 200; d++) {
       const float x = std::bit_cast<float>(std::bit_cast<int32_t>(centre) + d);
       out.insert(out.end(), {x, -x});
@@ -72,7 +76,8 @@ std::vector<float> arguments(uint64_t stride) {
 
 /// Distance in units of the exact value's last place (f32); a result beyond the largest float counts as 2^128.
 double errorUlp(float got, double exact) {
-  if (std::isnan(got) || std::isnan(exact)) return std::isnan(got) && std::isnan(exact) ? 0 : INFINITY;
+  if (std::isnan(got) || std::isnan(exact))
+    return std::isnan(got) && std::isnan(exact) ? 0 : INFINITY;
   const double clamped = std::clamp(exact, -0x1p128, 0x1p128);
   const double value = std::isinf(got) ? std::copysign(0x1p128, got) : got;
   if (value == clamped) return 0;
@@ -97,7 +102,8 @@ double slots(const Expr& e) {
   double sum = slotsOf(e);
   visit(e, [&](const Expr& n) {
     if (const Apply* a = n.as<Apply>())
-      sum += (n.type() == DType::F64) - ((a->op == Op::Max || a->op == Op::Min) && a->args[1].as<Imm>());
+      sum += (n.type() == DType::F64) -
+             ((a->op == Op::Max || a->op == Op::Min) && a->args[1].as<Imm>());
   });
   return sum;
 }
@@ -133,13 +139,18 @@ TEST(Math, ErrorsAreAsPromised) {
     for (bool fast : {false, true}) {
       if (fast && expansion(f.op, true) == expansion(f.op, false)) continue;
       const Found found = largestError(f, fast, fast ? sparse : dense);
-      if (getenv("TEKTITE_MATH_TABLE")) fmt::print("{:8} {:5} {:.3f} ulp at {}, {} slots\n", info(f.op).name, fast ? "fast" : "", found.ulp, found.at, slots(expansion(f.op, fast)));
-      EXPECT_LE(found.ulp, fast ? f.fastUlp : f.ulp) << info(f.op).name << (fast ? " fast" : "") << " at " << found.at;
+      if (getenv("TEKTITE_MATH_TABLE"))
+        fmt::print("{:8} {:5} {:.3f} ulp at {}, {} slots\n", info(f.op).name, fast ? "fast" : "",
+                   found.ulp, found.at, slots(expansion(f.op, fast)));
+      EXPECT_LE(found.ulp, fast ? f.fastUlp : f.ulp)
+          << info(f.op).name << (fast ? " fast" : "") << " at " << found.at;
     }
 }
 
-std::vector<float> evaluate(Op op, const std::vector<float>& x, const std::vector<float>& y, bool fast) {
-  BatchEval eval(expandMath(apply(op, {var("x", DType::F32), var("y", DType::F32)}), fast), {"x", "y"});
+std::vector<float> evaluate(Op op, const std::vector<float>& x, const std::vector<float>& y,
+                            bool fast) {
+  BatchEval eval(expandMath(apply(op, {var("x", DType::F32), var("y", DType::F32)}), fast),
+                 {"x", "y"});
   std::vector<float> out(x.size());
   const std::span<const float> operands[] = {x, y};
   eval.run(operands, out);
@@ -148,8 +159,15 @@ std::vector<float> evaluate(Op op, const std::vector<float>& x, const std::vecto
 
 /// Pairs of a grid over all magnitudes and special values, and random pairs whose power is neither 0 nor infinite.
 void pairs(std::vector<float>& x, std::vector<float>& y) {
-  std::vector<float> grid{0, 1e-45f, 1.1754944e-38f, 0.5f, 0.99999994f, 1, 1.0000001f, 1.5f, 2, 3, 4, 5, 7, 10, 16777215, 16777216, 33554432, 3.4028235e38f, INFINITY, NAN};
-  for (uint32_t b = 0x00654321; b < 0x7f800000; b += 0x00b54321) grid.push_back(std::bit_cast<float>(b));
+  std::vector<float> grid{0,          1e-45f,      1.1754944e-38f,
+                          0.5f,       0.99999994f, 1,
+                          1.0000001f, 1.5f,        2,
+                          3,          4,           5,
+                          7,          10,          16777215,
+                          16777216,   33554432,    3.4028235e38f,
+                          INFINITY,   NAN};
+  for (uint32_t b = 0x00654321; b < 0x7f800000; b += 0x00b54321)
+    grid.push_back(std::bit_cast<float>(b));
   for (size_t n = grid.size(), i = 0; i < n; i++) grid.push_back(-grid[i]);
   for (float a : grid)
     for (float b : grid) x.push_back(a), y.push_back(b);
@@ -159,7 +177,8 @@ void pairs(std::vector<float>& x, std::vector<float>& y) {
     return static_cast<double>(state >> 33) / 2147483648.0;
   };
   for (int i = 0; i < 200000; i++) {
-    const float a = static_cast<float>(std::exp2(i % 2 ? uniform() * 2 - 1 : uniform() * 270 - 145));
+    const float a =
+        static_cast<float>(std::exp2(i % 2 ? uniform() * 2 - 1 : uniform() * 270 - 145));
     x.push_back(a);
     y.push_back(static_cast<float>((uniform() * 280 - 151) / std::log2(a)));
   }
@@ -172,7 +191,10 @@ TEST(Math, PowersAreWithinTwoUlp) {
     const std::vector<float> got = evaluate(Op::Pow, x, y, false);
     double worst = 0;
     for (size_t i = 0; i < x.size(); i++) {
-      if (errorUlp(got[i], std::pow(static_cast<double>(x[i]), static_cast<double>(y[i]))) <= worst && i % 500) continue;
+      if (errorUlp(got[i], std::pow(static_cast<double>(x[i]), static_cast<double>(y[i]))) <=
+              worst &&
+          i % 500)
+        continue;
       mpfr_t a, b, p;
       mpfr_inits2(53, a, b, p, static_cast<mpfr_ptr>(nullptr));
       mpfr_set_flt(a, x[i], MPFR_RNDN);
@@ -198,7 +220,9 @@ TEST(Math, PowersWithASimpleExponent) {
     std::vector<float> got(xs.size());
     const std::span<const float> operand(xs);
     BatchEval(e, {"x"}).run(std::span(&operand, 1), got);
-    for (size_t i = 0; i < xs.size(); i++) ASSERT_LE(errorUlp(got[i], std::pow(static_cast<double>(xs[i]), y)), 2) << xs[i] << " ^ " << y;
+    for (size_t i = 0; i < xs.size(); i++)
+      ASSERT_LE(errorUlp(got[i], std::pow(static_cast<double>(xs[i]), y)), 2)
+          << xs[i] << " ^ " << y;
   }
 }
 
@@ -210,14 +234,16 @@ TEST(Math, RemaindersAreExact) {
     const float exact = std::fmod(x[i], y[i]);
     ASSERT_EQ(std::isnan(got[i]), std::isnan(exact)) << x[i] << " fmod " << y[i];
     if (std::isnan(exact)) continue;
-    ASSERT_EQ(std::bit_cast<uint32_t>(got[i]), std::bit_cast<uint32_t>(exact)) << x[i] << " fmod " << y[i];
+    ASSERT_EQ(std::bit_cast<uint32_t>(got[i]), std::bit_cast<uint32_t>(exact))
+        << x[i] << " fmod " << y[i];
   }
 }
 
 TEST(Math, ZerosKeepTheirSign) {
   const std::vector<float> zero{-0.0f};
   const std::span<const float> operand(zero);
-  for (Op op : {Op::Expm1, Op::Log1p, Op::Erf, Op::Tanh, Op::Sin, Op::Tan, Op::Asin, Op::Atan, Op::Sinh, Op::Asinh, Op::Atanh}) {
+  for (Op op : {Op::Expm1, Op::Log1p, Op::Erf, Op::Tanh, Op::Sin, Op::Tan, Op::Asin, Op::Atan,
+                Op::Sinh, Op::Asinh, Op::Atanh}) {
     std::vector<float> out(1);
     BatchEval(expansion(op, false), {"x"}).run(std::span(&operand, 1), out);
     EXPECT_EQ(std::bit_cast<uint32_t>(out[0]), 0x80000000u) << info(op).name;
@@ -229,7 +255,10 @@ TEST(Math, SinesOfHugeArgumentsStayWithinOne) {
   const std::span<const float> operand(xs);
   for (Op op : {Op::Sin, Op::Cos}) {
     BatchEval(expansion(op, false), {"x"}).run(std::span(&operand, 1), ys);
-    for (size_t i = 0; i < xs.size(); i++) ASSERT_TRUE(std::isinf(xs[i]) || std::isnan(xs[i]) ? std::isnan(ys[i]) : std::fabs(ys[i]) <= 1) << xs[i];
+    for (size_t i = 0; i < xs.size(); i++)
+      ASSERT_TRUE(std::isinf(xs[i]) || std::isnan(xs[i]) ? std::isnan(ys[i])
+                                                         : std::fabs(ys[i]) <= 1)
+          << xs[i];
   }
 }
 
@@ -244,29 +273,35 @@ TEST(Math, TheTableOfOpsKnowsWhatFunctionsCost) {
 
 TEST(Math, NarrowFloatsGoThroughF32) {
   const Expr x = var("x", DType::BF16);
-  EXPECT_EQ(expandMath(apply(Op::Exp, {x}), false), cast(DType::BF16, expandMath(apply(Op::Exp, {cast(DType::F32, x)}), false)));
+  EXPECT_EQ(expandMath(apply(Op::Exp, {x}), false),
+            cast(DType::BF16, expandMath(apply(Op::Exp, {cast(DType::F32, x)}), false)));
 }
 
 // ---- as machine code
 
 /// Runs y = f(x) for every function of one argument and pow and fmod of two, compiled for a target; by op.
-std::map<Op, std::vector<float>> compiled(const std::vector<float>& x, const std::vector<float>& z, const Target& target, FastMath mode) {
+std::map<Op, std::vector<float>> compiled(const std::vector<float>& x, const std::vector<float>& z,
+                                          const Target& target, FastMath mode) {
   std::string outputs, stores;
   TestBuffers buffers;
   for (const OpInfo& i : allOps()) {
     if (i.op < Op::Exp || i.op > Op::Fmod) continue;
     outputs += fmt::format(", out {}_: f32[{}]", i.name, x.size());
-    stores += fmt::format("{0}_[t * 16 + l] = {0}(x[t * 16 + l]{1})\n", i.name, i.arity > 1 ? ", z[t * 16 + l]" : "");
+    stores += fmt::format("{0}_[t * 16 + l] = {0}(x[t * 16 + l]{1})\n", i.name,
+                          i.arity > 1 ? ", z[t * 16 + l]" : "");
     buffers[std::string(i.name) + "_"] = TestBuffer(DType::F32, static_cast<int64_t>(x.size()));
   }
   buffers["x"] = TestBuffer(x);
   buffers["z"] = TestBuffer(z);
-  const std::string text = fmt::format("kernel all(x: f32[{0}], z: f32[{0}]{1}) {{ for t in {2} parallel {{ for l in 16 vector {{ {3} }} }} }}", x.size(),
-                                       outputs, x.size() / 16, stores);
+  const std::string text = fmt::format(
+      "kernel all(x: f32[{0}], z: f32[{0}]{1}) {{ for t in {2} parallel {{ for l in 16 vector {{ "
+      "{3} }} }} }}",
+      x.size(), outputs, x.size() / 16, stores);
   runKernel(parseKernels(text, "math"), {}, buffers, target, 1, mode);
   std::map<Op, std::vector<float>> out;
   for (const OpInfo& i : allOps())
-    if (i.op >= Op::Exp && i.op <= Op::Fmod) out[i.op] = buffers[std::string(i.name) + "_"].floats();
+    if (i.op >= Op::Exp && i.op <= Op::Fmod)
+      out[i.op] = buffers[std::string(i.name) + "_"].floats();
   return out;
 }
 
@@ -292,7 +327,9 @@ TEST(Math, CompiledStrictAndOrderedAreTheSameBits) {
       for (const auto& [op, got] : compiled(x, z, target, mode)) {
         const double allowed = target.fma ? 0 : 1;  // without the instruction, fma is rounded twice
         for (size_t i = 0; i < x.size(); i++)
-          ASSERT_LE(errorUlp(got[i], want[op][i]), allowed) << target.name << ": " << info(op).name << "(" << x[i] << ", " << z[i] << ") gives " << got[i];
+          ASSERT_LE(errorUlp(got[i], want[op][i]), allowed)
+              << target.name << ": " << info(op).name << "(" << x[i] << ", " << z[i] << ") gives "
+              << got[i];
       }
 }
 
@@ -305,7 +342,8 @@ TEST(Math, CompiledFastKeepsItsPromise) {
         if (x[i] < f.fastFrom || x[i] > f.fastTo) continue;
         const double argument = x[i];
         const float got = results.at(f.op)[i];
-        ASSERT_LE(errorUlp(got, evalFloat(f.op, std::span(&argument, 1))), f.fastUlp) << target.name << ": " << info(f.op).name << "(" << x[i] << ") gives " << got;
+        ASSERT_LE(errorUlp(got, evalFloat(f.op, std::span(&argument, 1))), f.fastUlp)
+            << target.name << ": " << info(f.op).name << "(" << x[i] << ") gives " << got;
       }
   }
 }
@@ -315,7 +353,8 @@ TEST(Math, NoSumHasAProductAsOperand) {
     visit(expansion(f.op, false), [&](const Expr& e) {
       const Apply* a = e.as<Apply>();
       if (!a || !isFloat(e.type()) || (a->op != Op::Add && a->op != Op::Sub)) return;
-      for (const Expr& x : a->args) EXPECT_FALSE(x.as<Apply>() && x.as<Apply>()->op == Op::Mul) << info(f.op).name;
+      for (const Expr& x : a->args)
+        EXPECT_FALSE(x.as<Apply>() && x.as<Apply>()->op == Op::Mul) << info(f.op).name;
     });
 }
 

@@ -6,12 +6,14 @@ namespace {
 
 TEST(Models, SmallOnesGiveTheirOutputs) {
   int models = 0, skipped = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(TEKTITE_TESTS) / "models")) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::filesystem::path(TEKTITE_TESTS) / "models")) {
     if (!entry.is_directory()) continue;
     for (const Evaluator& e : evaluators()) {
       const ModelOutcome outcome = runModel(entry.path(), e, 1e-5);
       skipped += outcome.skipped;
-      EXPECT_TRUE(outcome.passed || outcome.skipped) << entry.path().filename() << ", " << e.name << ": " << outcome.why;
+      EXPECT_TRUE(outcome.passed || outcome.skipped)
+          << entry.path().filename() << ", " << e.name << ": " << outcome.why;
       EXPECT_FALSE(outcome.specialised) << entry.path().filename();
     }
     models++;
@@ -22,7 +24,8 @@ TEST(Models, SmallOnesGiveTheirOutputs) {
 
 TEST(Models, NamedDimsStayInTheGraph) {
   ModelInfo info;
-  const Graph g = importOnnx((std::filesystem::path(TEKTITE_TESTS) / "models/transformer/model.onnx").string(), {}, &info);
+  const Graph g = importOnnx(
+      (std::filesystem::path(TEKTITE_TESTS) / "models/transformer/model.onnx").string(), {}, &info);
   verify(g);
   EXPECT_EQ(toText(info.outputs.at(0).type), "f32[batch x sequence x 16]");
   EXPECT_EQ(g.dims.at("sequence").high, 8);  // the table of positions ends there

@@ -1,10 +1,9 @@
-#include "onnx/import.h"
-
 #include <onnx/onnx_pb.h>
 
 #include <filesystem>
 #include <fstream>
 
+#include "onnx/import.h"
 #include "onnx/tensor_file.h"
 #include "support/check.h"
 
@@ -16,7 +15,9 @@ namespace fs = std::filesystem;
 /// A model in the making, in a folder of its own.
 struct TestModel {
   onnx::ModelProto proto;
-  fs::path folder = fs::path(testing::TempDir()) / fmt::format("tektite_{}", testing::UnitTest::GetInstance()->current_test_info()->name());
+  fs::path folder =
+      fs::path(testing::TempDir()) /
+      fmt::format("tektite_{}", testing::UnitTest::GetInstance()->current_test_info()->name());
 
   TestModel() {
     fs::create_directories(folder);
@@ -34,12 +35,15 @@ struct TestModel {
     t->mutable_shape();
     for (const std::string& d : dims) {
       auto* dim = t->mutable_shape()->add_dim();
-      if (std::isdigit(static_cast<unsigned char>(d[0]))) dim->set_dim_value(std::stol(d));
-      else if (d != "?") dim->set_dim_param(d);
+      if (std::isdigit(static_cast<unsigned char>(d[0])))
+        dim->set_dim_value(std::stol(d));
+      else if (d != "?")
+        dim->set_dim_param(d);
     }
   }
   void output(const std::string& name) { proto.mutable_graph()->add_output()->set_name(name); }
-  onnx::NodeProto* node(const std::string& op, const std::vector<std::string>& in, const std::vector<std::string>& out, const std::string& name = "") {
+  onnx::NodeProto* node(const std::string& op, const std::vector<std::string>& in,
+                        const std::vector<std::string>& out, const std::string& name = "") {
     auto* n = proto.mutable_graph()->add_node();
     n->set_op_type(op);
     n->set_name(name);
@@ -76,7 +80,8 @@ TEST(OnnxImport, NamesDimsAndOrigins) {
   m.input("y", {"?", "4"});
   m.node("Relu", {"x"}, {"r"}, "first");
   m.node("Concat", {"r", "y"}, {"z"})->add_attribute()->set_name("axis");
-  m.proto.mutable_graph()->mutable_node(1)->mutable_attribute(0)->set_type(onnx::AttributeProto::INT);
+  m.proto.mutable_graph()->mutable_node(1)->mutable_attribute(0)->set_type(
+      onnx::AttributeProto::INT);
   m.output("z");
   ModelInfo info;
   const Graph g = m.import(&info);
@@ -123,7 +128,9 @@ TEST(OnnxImport, ExternalDataStaysInTheFolder) {
   std::ofstream(m.folder / "w.bin", std::ios::binary).write(reinterpret_cast<const char*>(data), 8);
   EXPECT_EQ(m.error(), "no error");
   where->set_value("../w.bin");
-  EXPECT_EQ(m.error(), "m.onnx: node 'sum' (Add): tensor 'w' is in '../w.bin', expected a file in the model's folder");
+  EXPECT_EQ(m.error(),
+            "m.onnx: node 'sum' (Add): tensor 'w' is in '../w.bin', expected a file in the model's "
+            "folder");
 }
 
 TEST(OnnxImport, ErrorsNameTheNode) {
@@ -131,19 +138,24 @@ TEST(OnnxImport, ErrorsNameTheNode) {
   m.input("x", {"2", "3"});
   m.node("Frobnicate", {"x"}, {"y"}, "odd");
   m.output("y");
-  EXPECT_EQ(m.error(), "m.onnx: node 'odd' (Frobnicate): unsupported operator Frobnicate (version 17 of 'ai.onnx')");
+  EXPECT_EQ(
+      m.error(),
+      "m.onnx: node 'odd' (Frobnicate): unsupported operator Frobnicate (version 17 of 'ai.onnx')");
   m.proto.mutable_graph()->mutable_node(0)->set_op_type("MatMul");
   m.proto.mutable_graph()->mutable_node(0)->add_input("x");
-  EXPECT_NE(m.error().find("m.onnx: node 'odd' (MatMul): contract: axis 'z' is"), std::string::npos) << m.error();
+  EXPECT_NE(m.error().find("m.onnx: node 'odd' (MatMul): contract: axis 'z' is"), std::string::npos)
+      << m.error();
   m.proto.mutable_graph()->mutable_node(0)->set_input(1, "nothing");
-  EXPECT_EQ(m.error(), "m.onnx: node 'odd' (MatMul): input 'nothing' is not defined by any node before");
+  EXPECT_EQ(m.error(),
+            "m.onnx: node 'odd' (MatMul): input 'nothing' is not defined by any node before");
   EXPECT_EQ(m.error(3), "m.onnx: not an ONNX model, or cut short");
   m.proto.mutable_graph()->mutable_node(0)->set_op_type("Softmax");
   m.proto.mutable_graph()->mutable_node(0)->mutable_input()->RemoveLast();
   auto* axis = m.proto.mutable_graph()->mutable_node(0)->add_attribute();
   axis->set_name("axis");
   axis->set_type(onnx::AttributeProto::FLOAT);
-  EXPECT_EQ(m.error(), "m.onnx: node 'odd' (Softmax): attribute 'axis' is a number, expected an integer");
+  EXPECT_EQ(m.error(),
+            "m.onnx: node 'odd' (Softmax): attribute 'axis' is a number, expected an integer");
   axis->set_type(onnx::AttributeProto::INT);
   axis->set_i(2);
   EXPECT_EQ(m.error(), "m.onnx: node 'odd' (Softmax): axis 2 is out of range for rank 2");
@@ -187,7 +199,8 @@ TEST(OnnxImport, ShapeArithmeticFolds) {
   rest->add_int64_data(-1);
   rest->add_int64_data(3);
   m.node("Concat", {"n1", "rest"}, {"to"})->add_attribute()->set_name("axis");
-  m.proto.mutable_graph()->mutable_node(3)->mutable_attribute(0)->set_type(onnx::AttributeProto::INT);
+  m.proto.mutable_graph()->mutable_node(3)->mutable_attribute(0)->set_type(
+      onnx::AttributeProto::INT);
   m.node("Reshape", {"x", "to"}, {"y"});
   m.output("y");
   const Graph g = m.import();

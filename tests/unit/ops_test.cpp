@@ -24,8 +24,8 @@ struct OpCase {
   };
   std::vector<std::optional<Operand>> inputs;  // none: omitted
   std::vector<TensorAttribute> expected;
-  std::string error;                           // or the message that is expected
-  double tolerance = 1e-6;                     // relative to the larger of 1 and the magnitude
+  std::string error;        // or the message that is expected
+  double tolerance = 1e-6;  // relative to the larger of 1 and the magnitude
   int line = 0;
 };
 
@@ -72,13 +72,17 @@ class OpCaseReader {
   void attribute(OpCall& call) {
     const std::string name = in_.name("an attribute");
     in_.expect("=");
-    if (name == "opset") call.opset = static_cast<int>(in_.integer("a version"));
-    else if (name == "outputs") call.outputs = static_cast<int>(in_.integer("a number"));
-    else call.attributes[name] = value();
+    if (name == "opset")
+      call.opset = static_cast<int>(in_.integer("a version"));
+    else if (name == "outputs")
+      call.outputs = static_cast<int>(in_.integer("a number"));
+    else
+      call.attributes[name] = value();
   }
   Attribute value() {
     if (in_.peek().kind == Token::String) return std::string(in_.next().text);
-    if (!in_.accept("[")) return isWhole() ? Attribute(in_.integer("a number")) : Attribute(number());
+    if (!in_.accept("["))
+      return isWhole() ? Attribute(in_.integer("a number")) : Attribute(number());
     std::vector<int64_t> whole;
     std::vector<double> real;
     bool allWhole = true;
@@ -90,7 +94,9 @@ class OpCaseReader {
     }
     return allWhole ? Attribute(whole) : Attribute(real);
   }
-  bool isWhole() const { return in_.peek(in_.at("-")).text.find_first_of(".ein") == std::string_view::npos; }
+  bool isWhole() const {
+    return in_.peek(in_.at("-")).text.find_first_of(".ein") == std::string_view::npos;
+  }
   double number() {
     const double sign = in_.accept("-") ? -1 : 1;
     return sign * std::strtod(std::string(in_.next().text).c_str(), nullptr);
@@ -126,7 +132,8 @@ class OpCaseReader {
         in_.accept(",");
       }
     }
-    if (static_cast<int64_t>(values.size()) != t.type.elements()) in_.fail(fmt::format("{} values before", t.type.elements()));
+    if (static_cast<int64_t>(values.size()) != t.type.elements())
+      in_.fail(fmt::format("{} values before", t.type.elements()));
     t.data = Tensor::of(*type, t.type.extents(), values).toConst();
     return t;
   }
@@ -145,13 +152,18 @@ class OpCaseReader {
 };
 
 std::string compare(const TensorAttribute& got, const TensorAttribute& expected, double tolerance) {
-  if (!(got.type == expected.type)) return fmt::format("is {}, expected {}", toText(got.type), toText(expected.type));
+  if (!(got.type == expected.type))
+    return fmt::format("is {}, expected {}", toText(got.type), toText(expected.type));
   for (int64_t i = 0; i < got.type.elements(); i++) {
     const DType t = got.type.dtype;
     const bool real = isFloat(t);
-    const double x = real ? loadFloat(t, got.data->data, i) : static_cast<double>(loadInteger(t, got.data->data, i));
-    const double y = real ? loadFloat(t, expected.data->data, i) : static_cast<double>(loadInteger(t, expected.data->data, i));
-    const bool same = !real || std::isinf(y) ? x == y : std::isnan(y) ? std::isnan(x) : std::fabs(x - y) <= tolerance * std::max(1., std::fabs(y));
+    const double x = real ? loadFloat(t, got.data->data, i)
+                          : static_cast<double>(loadInteger(t, got.data->data, i));
+    const double y = real ? loadFloat(t, expected.data->data, i)
+                          : static_cast<double>(loadInteger(t, expected.data->data, i));
+    const bool same = !real || std::isinf(y) ? x == y
+                      : std::isnan(y)        ? std::isnan(x)
+                                      : std::fabs(x - y) <= tolerance * std::max(1., std::fabs(y));
     if (!same) return fmt::format("element {} is {}, expected {}", i, x, y);
   }
   return "";
@@ -163,9 +175,13 @@ void runCase(const OpCase& c, const Evaluator& evaluator) {
   std::vector<TensorAttribute> fed;
   try {
     for (const auto& i : c.inputs) {
-      if (!i) call.in.push_back({});
-      else if (i->constant) call.in.push_back(b.constant(i->tensor.type, i->tensor.data));
-      else call.in.push_back(b.input(fmt::format("in{}", fed.size()), i->tensor.type)), fed.push_back(i->tensor);
+      if (!i)
+        call.in.push_back({});
+      else if (i->constant)
+        call.in.push_back(b.constant(i->tensor.type, i->tensor.data));
+      else
+        call.in.push_back(b.input(fmt::format("in{}", fed.size()), i->tensor.type)),
+            fed.push_back(i->tensor);
     }
     b.graph.outputs = buildOp(b, call);
   } catch (const UserError& e) {
@@ -177,7 +193,8 @@ void runCase(const OpCase& c, const Evaluator& evaluator) {
   b.graph.outputs.resize(c.expected.size());
   verify(b.graph);
   const auto got = evaluator.run(b.graph, fed);
-  for (size_t i = 0; i < c.expected.size(); i++) EXPECT_EQ(compare(got.at(i), c.expected[i], c.tolerance), "") << "output " << i;
+  for (size_t i = 0; i < c.expected.size(); i++)
+    EXPECT_EQ(compare(got.at(i), c.expected[i], c.tolerance), "") << "output " << i;
 }
 
 /// Every case, on one evaluator; at most so many of them skipped.

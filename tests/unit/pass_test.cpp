@@ -9,8 +9,11 @@ namespace {
 
 std::string names(PassOptions options) {
   std::string out;
-  options.observe = [&](std::string_view pass, const Graph&, bool, double) { out += (out.empty() ? "" : " ") + std::string(pass); };
-  const Graph g = parseGraph("graph (x: f32[4]) {\n  %1 = map (x) { pow($0, 3) } : f32[4]\n  return %1\n}\n", "test");
+  options.observe = [&](std::string_view pass, const Graph&, bool, double) {
+    out += (out.empty() ? "" : " ") + std::string(pass);
+  };
+  const Graph g = parseGraph(
+      "graph (x: f32[4]) {\n  %1 = map (x) { pow($0, 3) } : f32[4]\n  return %1\n}\n", "test");
   runPasses(g, options);
   return out;
 }
@@ -31,7 +34,9 @@ TEST(Passes, AnUnknownNameIsTheUsersError) {
     names({.passes = {"fuse-all"}});
     FAIL();
   } catch (const UserError& e) {
-    EXPECT_TRUE(std::string(e.what()).starts_with("pass 'fuse-all': no such pass, expected one of ")) << e.what();
+    EXPECT_TRUE(
+        std::string(e.what()).starts_with("pass 'fuse-all': no such pass, expected one of "))
+        << e.what();
   }
 }
 

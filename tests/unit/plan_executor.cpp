@@ -19,8 +19,8 @@ struct Number {
 struct Memory {
   const PlanBuffer* plan = nullptr;
   TestTensor tensor;
-  std::vector<int> written;            // how often, per element
-  std::vector<int64_t> low, high;      // scratch: what is held now
+  std::vector<int> written;        // how often, per element
+  std::vector<int64_t> low, high;  // scratch: what is held now
 };
 using Env = std::map<std::string, Number>;
 
@@ -61,7 +61,8 @@ class Executor {
     for (const PlanBuffer& b : plan_.buffers) {
       if (b.kind != PlanBuffer::Output) continue;
       for (int w : memory_[b.name].written)
-        if (w != 1) throw std::runtime_error("output " + b.name + " stored " + std::to_string(w) + " times");
+        if (w != 1)
+          throw std::runtime_error("output " + b.name + " stored " + std::to_string(w) + " times");
       out.push_back(memory_[b.name].tensor);
     }
     return out;
@@ -72,7 +73,8 @@ class Executor {
   const TileList* list_ = nullptr;
   std::map<std::string, Memory> memory_;
   Env env_;
-  std::map<std::vector<int64_t>, std::vector<std::vector<Number>>> partial_;  // of the sync stage: by space point
+  std::map<std::vector<int64_t>, std::vector<std::vector<Number>>>
+      partial_;  // of the sync stage: by space point
   bool last_ = false;
 
   bool scratchReset(size_t depth) {
@@ -96,7 +98,8 @@ class Executor {
       scratchReset(depth);
       for (size_t s = 0; s < list_->stages.size(); s++) {
         if (list_->sync >= 0 && static_cast<int>(s) > list_->sync) break;
-        if (static_cast<size_t>(list_->stages[s].depth) == depth || (list_->sync >= 0)) runStage(list_->stages[s], static_cast<int>(s) == list_->sync);
+        if (static_cast<size_t>(list_->stages[s].depth) == depth || (list_->sync >= 0))
+          runStage(list_->stages[s], static_cast<int>(s) == list_->sync);
       }
     }
     if (depth == list_->tiles.size()) return;
@@ -108,7 +111,8 @@ class Executor {
     }
     if (list_->sync >= 0 && depth + 1 == grid) {
       finishSync();
-      for (size_t s = static_cast<size_t>(list_->sync) + 1; s < list_->stages.size(); s++) runStage(list_->stages[s], false);
+      for (size_t s = static_cast<size_t>(list_->sync) + 1; s < list_->stages.size(); s++)
+        runStage(list_->stages[s], false);
     }
   }
   size_t gridAxes() const {
@@ -175,9 +179,11 @@ class Executor {
     for (const Expr& e : a.combine.identity) out.push_back(eval(e));
     return out;
   }
-  std::vector<Number> join(const Accumulator& a, const std::vector<Number>& x, const std::vector<Number>& y) {
+  std::vector<Number> join(const Accumulator& a, const std::vector<Number>& x,
+                           const std::vector<Number>& y) {
     Env env;
-    for (size_t i = 0; i < x.size(); i++) env[a.combine.left[i]] = x[i], env[a.combine.right[i]] = y[i];
+    for (size_t i = 0; i < x.size(); i++)
+      env[a.combine.left[i]] = x[i], env[a.combine.right[i]] = y[i];
     std::swap(env, env_);
     std::vector<Number> out;
     for (const Expr& e : a.combine.result) out.push_back(eval(e));
@@ -191,7 +197,8 @@ class Executor {
     for (const Expr& e : store.index) index.push_back(eval(e).integer);
     const int64_t flat = flatIndex(m.plan->type.extents(), index);
     for (size_t i = 0; i < m.low.size(); i++)
-      if (index[i] < m.low[i] || index[i] >= m.high[i]) throw std::runtime_error("store outside of " + store.buffer + "'s region");
+      if (index[i] < m.low[i] || index[i] >= m.high[i])
+        throw std::runtime_error("store outside of " + store.buffer + "'s region");
     const Number v = eval(store.value);
     const size_t at = static_cast<size_t>(flat);
     Number now = v;
@@ -202,10 +209,13 @@ class Executor {
       now = eval(c.result[0]);
       std::swap(env, env_);
     }
-    if (m.plan->feedsMoreStages && m.written[at]) m.written[at]--;  // a scatter stores into its copy
+    if (m.plan->feedsMoreStages && m.written[at])
+      m.written[at]--;  // a scatter stores into its copy
     m.written[at]++;
-    if (isFloat(m.plan->type.dtype)) m.tensor.real[at] = now.real;
-    else m.tensor.integer[at] = now.integer;
+    if (isFloat(m.plan->type.dtype))
+      m.tensor.real[at] = now.real;
+    else
+      m.tensor.integer[at] = now.integer;
   }
 
   std::map<const ExprNode*, Number> memo_;
@@ -215,15 +225,16 @@ class Executor {
   }
   Number go(const Expr& e) {
     if (const auto it = memo_.find(e.get()); it != memo_.end()) return it->second;
-    const Number n = std::visit(
-        overloaded{[&](const Imm& i) { return Number{i.real, i.integer}; },
-                   [&](const Var& v) {
-                     if (!env_.count(v.name)) throw std::runtime_error("no variable " + v.name);
-                     return env_.at(v.name);
-                   },
-                   [&](const Load& l) { return read(l); }, [&](const Cast& c) { return convert(e.type(), c.arg); },
-                   [&](const Apply& a) { return apply(e, a); }},
-        e->kind);
+    const Number n = std::visit(overloaded{[&](const Imm& i) { return Number{i.real, i.integer}; },
+                                           [&](const Var& v) {
+                                             if (!env_.count(v.name))
+                                               throw std::runtime_error("no variable " + v.name);
+                                             return env_.at(v.name);
+                                           },
+                                           [&](const Load& l) { return read(l); },
+                                           [&](const Cast& c) { return convert(e.type(), c.arg); },
+                                           [&](const Apply& a) { return apply(e, a); }},
+                                e->kind);
     return memo_[e.get()] = n;
   }
   Number read(const Load& l) {
@@ -233,14 +244,18 @@ class Executor {
     for (const Expr& x : l.index) index.push_back(go(x).integer);
     const size_t flat = static_cast<size_t>(flatIndex(m.plan->type.extents(), index));
     for (size_t i = 0; i < m.low.size(); i++)
-      if (index[i] < m.low[i] || index[i] >= m.high[i]) throw std::runtime_error("read outside of " + l.buffer + "'s region");
+      if (index[i] < m.low[i] || index[i] >= m.high[i])
+        throw std::runtime_error("read outside of " + l.buffer + "'s region");
     if (!m.written[flat]) throw std::runtime_error("read of " + l.buffer + " before it is written");
-    return isFloat(m.plan->type.dtype) ? Number{m.tensor.real[flat], 0} : Number{0, m.tensor.integer[flat]};
+    return isFloat(m.plan->type.dtype) ? Number{m.tensor.real[flat], 0}
+                                       : Number{0, m.tensor.integer[flat]};
   }
   Number convert(DType to, const Expr& arg) {
     const Number x = go(arg);
-    if (isFloat(arg.type())) return isFloat(to) ? Number{roundTo(to, x.real), 0} : Number{0, saturateTo(to, x.real)};
-    return isFloat(to) ? Number{roundTo(to, static_cast<double>(x.integer)), 0} : Number{0, wrapTo(to, x.integer)};
+    if (isFloat(arg.type()))
+      return isFloat(to) ? Number{roundTo(to, x.real), 0} : Number{0, saturateTo(to, x.real)};
+    return isFloat(to) ? Number{roundTo(to, static_cast<double>(x.integer)), 0}
+                       : Number{0, wrapTo(to, x.integer)};
   }
   Number apply(const Expr& e, const Apply& a) {
     if (a.op == Op::Select) return go(go(a.args[0]).integer ? a.args[1] : a.args[2]);
@@ -261,7 +276,8 @@ class Executor {
 
 }  // namespace
 
-std::vector<TestTensor> runPlan(const GroupPlan& plan, const Graph&, const std::map<Value, TestTensor>& leaves) {
+std::vector<TestTensor> runPlan(const GroupPlan& plan, const Graph&,
+                                const std::map<Value, TestTensor>& leaves) {
   return Executor(plan).run(leaves);
 }
 
@@ -274,7 +290,9 @@ std::vector<TestTensor> runGroups(const Graph& g, const std::vector<TestTensor>&
       const bool real = isFloat(t.type.dtype);
       const Imm splat = c.data ? Imm{} : *c.splat.as<Imm>();
       t.real.push_back(!real ? 0 : c.data ? loadFloat(t.type.dtype, c.data->data, k) : splat.real);
-      t.integer.push_back(real ? 0 : c.data ? loadInteger(t.type.dtype, c.data->data, k) : splat.integer);
+      t.integer.push_back(real     ? 0
+                          : c.data ? loadInteger(t.type.dtype, c.data->data, k)
+                                   : splat.integer);
     }
     return t;
   };

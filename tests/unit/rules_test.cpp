@@ -44,16 +44,22 @@ std::vector<Scalar> samples(DType t, std::mt19937& random) {
   if (t == DType::Bool) return {{0, 0}, {0, 1}};
   if (isFloat(t)) {
     const double inf = std::numeric_limits<double>::infinity();
-    for (double v : {0.0, -0.0, 1.0, -1.0, 2.0, 0.5, -3.0, inf, -inf, std::nan(""), 1e38, -1e38, 1e-44, 1e300, 65504.0, 6e-8, 1e-300})
+    for (double v : {0.0, -0.0, 1.0, -1.0, 2.0, 0.5, -3.0, inf, -inf, std::nan(""), 1e38, -1e38,
+                     1e-44, 1e300, 65504.0, 6e-8, 1e-300})
       out.push_back({roundTo(t, v), 0});
     std::uniform_real_distribution<double> exponent(-6, 6), plain(-10, 10);
-    for (int i = 0; i < 12; ++i) out.push_back({roundTo(t, plain(random) * (i % 2 ? 1 : std::exp2(exponent(random) * 3))), 0});
+    for (int i = 0; i < 12; ++i)
+      out.push_back({roundTo(t, plain(random) * (i % 2 ? 1 : std::exp2(exponent(random) * 3))), 0});
     return out;
   }
-  for (int64_t v : {int64_t{0}, int64_t{1}, int64_t{-1}, int64_t{2}, int64_t{7}, INT64_MIN, INT64_MAX}) out.push_back({0, wrapTo(t, v)});
+  for (int64_t v :
+       {int64_t{0}, int64_t{1}, int64_t{-1}, int64_t{2}, int64_t{7}, INT64_MIN, INT64_MAX})
+    out.push_back({0, wrapTo(t, v)});
   const int n = bits(t);
-  for (int64_t v : {int64_t{1} << (n - 1), (int64_t{1} << (n - 1)) - 1}) out.push_back({0, wrapTo(t, v)});
-  for (int i = 0; i < 6; ++i) out.push_back({0, wrapTo(t, static_cast<int64_t>(random() * uint64_t{0x9e3779b9}))});
+  for (int64_t v : {int64_t{1} << (n - 1), (int64_t{1} << (n - 1)) - 1})
+    out.push_back({0, wrapTo(t, v)});
+  for (int i = 0; i < 6; ++i)
+    out.push_back({0, wrapTo(t, static_cast<int64_t>(random() * uint64_t{0x9e3779b9}))});
   return out;
 }
 
@@ -64,9 +70,13 @@ bool sameBits(DType t, const Scalar& a, const Scalar& b) {
 }
 bool close(DType t, const Scalar& a, const Scalar& b, double ulps) {
   if (sameBits(t, a, b)) return true;
-  const double unit = t == DType::F64 ? 0x1p-52 : t == DType::F32 ? 0x1p-23 : t == DType::F16 ? 0x1p-10 : 0x1p-7;
+  const double unit = t == DType::F64   ? 0x1p-52
+                      : t == DType::F32 ? 0x1p-23
+                      : t == DType::F16 ? 0x1p-10
+                                        : 0x1p-7;
   const double least = t == DType::F64 ? 0x1p-1022 : t == DType::F16 ? 0x1p-14 : 0x1p-126;
-  return std::isfinite(a.real) && std::fabs(a.real - b.real) <= ulps * unit * std::max(std::fabs(a.real), least);
+  return std::isfinite(a.real) &&
+         std::fabs(a.real - b.real) <= ulps * unit * std::max(std::fabs(a.real), least);
 }
 
 /// Calls `check` with values for all variables: all combinations of samples, thinned out evenly where they are many.
@@ -90,7 +100,9 @@ void forEachAssignment(const TypedRule& r, F&& check) {
 
 std::string show(DType t, const Env& env) {
   std::string out(name(t));
-  for (const auto& [n, s] : env) out += fmt::format(" {}={}", n, isFloat(t) && n != "p" && n != "q" ? s.real : static_cast<double>(s.integer));
+  for (const auto& [n, s] : env)
+    out += fmt::format(
+        " {}={}", n, isFloat(t) && n != "p" && n != "q" ? s.real : static_cast<double>(s.integer));
   return out;
 }
 
@@ -115,18 +127,23 @@ TEST(Rules, HoldOnRandomAndSpecialValues) {
         if (s == Strength::Fast && !moderate(t, env)) return;
         const Scalar a = eval(r.pattern, env), b = eval(r.replacement, env);
         const DType result = r.pattern.type();
-        const bool holds = s == Strength::Fast ? close(result, a, b, 64) : s == Strength::Ordered ? close(result, a, b, 4) : sameBits(result, a, b);
+        const bool holds = s == Strength::Fast      ? close(result, a, b, 64)
+                           : s == Strength::Ordered ? close(result, a, b, 4)
+                                                    : sameBits(result, a, b);
         if (!holds && wrong++ == 0)
-          ADD_FAILURE() << r.rule->name << ": " << show(t, env) << ": " << a.real << " " << a.integer << " became " << b.real << " " << b.integer;
+          ADD_FAILURE() << r.rule->name << ": " << show(t, env) << ": " << a.real << " "
+                        << a.integer << " became " << b.real << " " << b.integer;
         ++tried[r.rule->name];
       });
     }
   }
-  for (const Rule& r : allRules()) EXPECT_GT(tried[r.name], 1) << r.name << " was tried on no values";
+  for (const Rule& r : allRules())
+    EXPECT_GT(tried[r.name], 1) << r.name << " was tried on no values";
 }
 
 Expr parse(std::string_view text, DType t = DType::F32) {
-  return parseScalar(text, {{"x", t}, {"y", t}, {"i", DType::I32}, {"h", DType::F16}, {"p", DType::Bool}}, t);
+  return parseScalar(
+      text, {{"x", t}, {"y", t}, {"i", DType::I32}, {"h", DType::F16}, {"p", DType::Bool}}, t);
 }
 std::string after(std::string_view text, Numerics mode = Numerics::Ordered, DType t = DType::F32) {
   return toText(applyRules(parse(text, t), mode));
@@ -143,8 +160,12 @@ TEST(Rules, Apply) {
   EXPECT_EQ(after("pow(1 * x, 2)", Numerics::Strict), "x * x");
   EXPECT_EQ(after("sqrt(2) * x", Numerics::Strict, DType::F64), "1.4142135623730951 * x");
   EXPECT_EQ(after("f32(f32(h))"), "f32(h)");
-  EXPECT_EQ(toText(applyRules(cast(DType::F16, cast(DType::F32, var("h", DType::F16))), Numerics::Strict)), "h");
-  EXPECT_EQ(toText(applyRules(cast(DType::I32, cast(DType::F32, var("i", DType::I32))), Numerics::Strict)), "i32(f32(i))");
+  EXPECT_EQ(toText(applyRules(cast(DType::F16, cast(DType::F32, var("h", DType::F16))),
+                              Numerics::Strict)),
+            "h");
+  EXPECT_EQ(toText(applyRules(cast(DType::I32, cast(DType::F32, var("i", DType::I32))),
+                              Numerics::Strict)),
+            "i32(f32(i))");
   EXPECT_EQ(after("select(not(p), x, select(p, x, y))"), "x");
 }
 

@@ -46,15 +46,17 @@ TEST(Team, everyThreadSeesWhatOthersWroteBeforeTheBarrier) {
     } work(threads);
     constexpr int kRuns = 50, kRounds = 20;
     for (int run = 0; run < kRuns; ++run) {
-      work.team.run([](void* context, int thread) {
-        Work& w = *static_cast<Work*>(context);
-        for (int round = 0; round < kRounds; ++round) {
-          ++w.counts[static_cast<size_t>(thread)];
-          w.team.barrier();
-          for (int count : w.counts) w.wrong += count != w.counts[0];
-          w.team.barrier();
-        }
-      }, &work);
+      work.team.run(
+          [](void* context, int thread) {
+            Work& w = *static_cast<Work*>(context);
+            for (int round = 0; round < kRounds; ++round) {
+              ++w.counts[static_cast<size_t>(thread)];
+              w.team.barrier();
+              for (int count : w.counts) w.wrong += count != w.counts[0];
+              w.team.barrier();
+            }
+          },
+          &work);
     }
     EXPECT_EQ(work.wrong, 0) << threads;
     for (int count : work.counts) EXPECT_EQ(count, kRuns * kRounds);
@@ -63,7 +65,10 @@ TEST(Team, everyThreadSeesWhatOthersWroteBeforeTheBarrier) {
 
 TEST(MemoryPlan, buffersThatLiveTogetherDontOverlap) {
   uint64_t seed = 1;
-  const auto random = [&](uint64_t below) { return static_cast<int64_t>((seed = seed * 6364136223846793005u + 1442695040888963407u) >> 33) % static_cast<int64_t>(below); };
+  const auto random = [&](uint64_t below) {
+    return static_cast<int64_t>((seed = seed * 6364136223846793005u + 1442695040888963407u) >> 33) %
+           static_cast<int64_t>(below);
+  };
   for (int round = 0; round < 50; ++round) {
     std::vector<Lifetime> lives;
     for (int i = 0; i < 40; ++i) {
@@ -78,7 +83,8 @@ TEST(MemoryPlan, buffersThatLiveTogetherDontOverlap) {
       EXPECT_LE(plan.offsets[a] + lives[a].bytes, plan.bytes);
       for (size_t b = 0; b < a; ++b) {
         const bool together = lives[a].first <= lives[b].last && lives[b].first <= lives[a].last;
-        const bool overlap = plan.offsets[a] < plan.offsets[b] + lives[b].bytes && plan.offsets[b] < plan.offsets[a] + lives[a].bytes;
+        const bool overlap = plan.offsets[a] < plan.offsets[b] + lives[b].bytes &&
+                             plan.offsets[b] < plan.offsets[a] + lives[a].bytes;
         EXPECT_FALSE(together && overlap);
       }
     }
@@ -138,20 +144,24 @@ TEST(Compare, eitherByElementOrByTheLargest) {
 }
 
 TEST(Compare, typesAndShapesMustMatch) {
-  EXPECT_EQ(compare(floats({2}, {1, 2}), floats({2, 1}, {1, 2}), {}).problem, "f32[2] found, expected f32[2x1]");
+  EXPECT_EQ(compare(floats({2}, {1, 2}), floats({2, 1}, {1, 2}), {}).problem,
+            "f32[2] found, expected f32[2x1]");
   EXPECT_FALSE(compare(floats({1}, {1}), Array(DType::I32, {1}), {}).ok);
 }
 
 TEST(Array, npyFilesReadBack) {
   const Folder folder;
-  for (DType type : {DType::Bool, DType::I8, DType::U16, DType::I64, DType::F16, DType::F32, DType::F64}) {
+  for (DType type :
+       {DType::Bool, DType::I8, DType::U16, DType::I64, DType::F16, DType::F32, DType::F64}) {
     for (const std::vector<int64_t>& shape : {std::vector<int64_t>{}, {3}, {2, 3}, {0, 4}}) {
       const Array array = randomArray(type, shape, 7, 5);
       writeNpy(folder.path + "/a.npy", array);
       const Array back = readArray(folder.path + "/a.npy");
       EXPECT_EQ(back.type, type);
       EXPECT_EQ(back.shape, shape);
-      EXPECT_EQ(std::memcmp(back.data(), array.data(), static_cast<size_t>(array.elements() * bytes(type))), 0);
+      EXPECT_EQ(std::memcmp(back.data(), array.data(),
+                            static_cast<size_t>(array.elements() * bytes(type))),
+                0);
     }
   }
 }
@@ -161,14 +171,16 @@ TEST(Pack, panelsWithATail) {
   std::vector<float> source(15);
   for (size_t i = 0; i < source.size(); ++i) source[i] = static_cast<float>(i);
   const Expr column = var("d0") * 2 + var("d2");
-  const PackedConstant packed{"p", "w", {DType::F32, {2, 5, 2}}, {var("d1"), column}, lt(column, 3)};
+  const PackedConstant packed{
+      "p", "w", {DType::F32, {2, 5, 2}}, {var("d1"), column}, lt(column, 3)};
   const Memory memory = packConstant(packed, {DType::F32, {5, 3}}, source.data(), 2);
   const float* elements = reinterpret_cast<const float*>(memory.data());
   for (int p = 0; p < 2; ++p) {
     for (int k = 0; k < 5; ++k) {
       for (int l = 0; l < 2; ++l) {
         const int at = 2 * p + l;
-        EXPECT_EQ(elements[(p * 5 + k) * 2 + l], at < 3 ? source[static_cast<size_t>(k * 3 + at)] : 0);
+        EXPECT_EQ(elements[(p * 5 + k) * 2 + l],
+                  at < 3 ? source[static_cast<size_t>(k * 3 + at)] : 0);
       }
     }
   }

@@ -11,7 +11,8 @@ namespace tektite {
 namespace {
 
 std::string fileWith(const std::string& text) {
-  const auto path = std::filesystem::temp_directory_path() / fmt::format("tektite_target_{}.toml", ::getpid());
+  const auto path =
+      std::filesystem::temp_directory_path() / fmt::format("tektite_target_{}.toml", ::getpid());
   std::ofstream(path) << text;
   return path;
 }
@@ -58,7 +59,10 @@ TEST(Target, UnknownOnesAreRefused) {
     findTarget("cpu:z80");
     ADD_FAILURE();
   } catch (const UserError& e) {
-    EXPECT_EQ(std::string(e.what()).rfind("target: found 'cpu:z80', expected a file or one of cpu:avx2, ", 0), 0u) << e.what();
+    EXPECT_EQ(std::string(e.what()).rfind(
+                  "target: found 'cpu:z80', expected a file or one of cpu:avx2, ", 0),
+              0u)
+        << e.what();
   }
   const std::string file = fileWith("base = \"cpu:avx2\"\ncore = 64\n");
   EXPECT_THROW(findTarget(file), UserError);

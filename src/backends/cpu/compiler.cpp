@@ -19,7 +19,8 @@ namespace {
 
 // Scalars out of memory, shared work once, invariants out of loops. No vectoriser and no unroller: the text says what is wanted.
 constexpr const char* kPasses =
-    "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm),simplifycfg)";
+    "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm),"
+    "simplifycfg)";
 
 void initialiseOnce() {
   static std::once_flag once;
@@ -63,13 +64,15 @@ using Output = Freed<LLVMMemoryBufferRef, LLVMDisposeMemoryBuffer>;
 using Options = Freed<LLVMPassBuilderOptionsRef, LLVMDisposePassBuilderOptions>;
 
 LLVMTargetMachineRef machineOf(const Target& target) {
-  const std::string triple = target.triple.empty() ? take(LLVMGetDefaultTargetTriple()) : target.triple;
+  const std::string triple =
+      target.triple.empty() ? take(LLVMGetDefaultTargetTriple()) : target.triple;
   LLVMTargetRef found = nullptr;
   char* message = nullptr;
   if (LLVMGetTargetFromTriple(triple.c_str(), &found, &message))
-    userError("target {}: LLVM doesn't know the triple '{}': {}", target.name, triple, take(message));
-  return LLVMCreateTargetMachine(found, triple.c_str(), target.cpu.c_str(), target.features.c_str(), LLVMCodeGenLevelDefault,
-                                 LLVMRelocPIC, LLVMCodeModelDefault);
+    userError("target {}: LLVM doesn't know the triple '{}': {}", target.name, triple,
+              take(message));
+  return LLVMCreateTargetMachine(found, triple.c_str(), target.cpu.c_str(), target.features.c_str(),
+                                 LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelDefault);
 }
 
 std::vector<char> compile(const std::string& text, const Target& target, LLVMCodeGenFileType kind) {
@@ -77,7 +80,8 @@ std::vector<char> compile(const std::string& text, const Target& target, LLVMCod
   const Context context(LLVMContextCreate());
   Module module;
   char* message = nullptr;
-  const LLVMMemoryBufferRef source = LLVMCreateMemoryBufferWithMemoryRange(text.c_str(), text.size(), "kernel.ll", 1);
+  const LLVMMemoryBufferRef source =
+      LLVMCreateMemoryBufferWithMemoryRange(text.c_str(), text.size(), "kernel.ll", 1);
   if (LLVMParseIRInContext(context, source, &module.it, &message))  // takes the buffer
     TEKTITE_CHECK(false, "LLVM IR doesn't parse: {}\n{}", take(message), text);
   if (LLVMVerifyModule(module, LLVMReturnStatusAction, &message))
@@ -104,7 +108,8 @@ class JitCode : public LoadedCode {
     check(LLVMOrcCreateLLJIT(&jit_, nullptr), "create");
     library_ = LLVMOrcLLJITGetMainJITDylib(jit_);
     LLVMOrcDefinitionGeneratorRef process = nullptr;
-    check(LLVMOrcCreateDynamicLibrarySearchGeneratorForProcess(&process, LLVMOrcLLJITGetGlobalPrefix(jit_), nullptr, nullptr),
+    check(LLVMOrcCreateDynamicLibrarySearchGeneratorForProcess(
+              &process, LLVMOrcLLJITGetGlobalPrefix(jit_), nullptr, nullptr),
           "process symbols");
     LLVMOrcJITDylibAddGenerator(library_, process);
   }
@@ -112,8 +117,9 @@ class JitCode : public LoadedCode {
     if (LLVMErrorRef error = LLVMOrcDisposeLLJIT(jit_)) LLVMConsumeError(error);
   }
   void add(const std::vector<char>& object) override {
-    check(LLVMOrcLLJITAddObjectFile(jit_, library_,
-                                    LLVMCreateMemoryBufferWithMemoryRangeCopy(object.data(), object.size(), "kernel.o")),
+    check(LLVMOrcLLJITAddObjectFile(
+              jit_, library_,
+              LLVMCreateMemoryBufferWithMemoryRangeCopy(object.data(), object.size(), "kernel.o")),
           "add");
   }
   void* find(const std::string& symbol) const override {

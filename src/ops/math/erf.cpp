@@ -22,7 +22,8 @@ const MathDef erf{Op::Erf, R"(
   s = frombits(shl(bits(t), 23))
   m = fma(s, p, 1 - s)
   frombits(bits(m) | bits(x) & -2147483648)
-)", R"(
+)",
+                  R"(
   c = min(max(x, -3.75), 3.75)
   w = c * c
   p = horner(w, 1.1283789, 0.33874667, 0.06865332, 0.009182197, 0.00023680646, -1.4094285e-06)

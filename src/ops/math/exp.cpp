@@ -14,7 +14,8 @@ const MathDef exp{Op::Exp, R"(
   p = horner(r, 1, 1, 0.50000036, 0.16666616, 0.0416612, 0.008335973, 0.0014105496, 0.00019629199)
   s = frombits(shl(bits(t), 23))
   p * s * s
-)", R"(
+)",
+                  R"(
   c = min(max(x, -87.3), 89)
   t = fma(c, 1.442695, 12583038)
   r = fma(t - 12583038, -0.6931472, c)
@@ -33,7 +34,8 @@ const MathDef expm1{Op::Expm1, R"(
   s = frombits(shl(bits(t), 23))
   h = fma(s, p, s - 0.5)
   frombits(bits(h + h) | bits(x) & -2147483648)
-)", R"(
+)",
+                    R"(
   c = min(max(x, -25), 89)
   t = fma(c, 1.442695, 12583038)
   r = fma(t - 12583038, -0.6931472, c)
@@ -56,7 +58,8 @@ const MathDef sigmoid{Op::Sigmoid, R"(
   q = e / fma(e64, 5.421010862427522e-20, 1)
   h = select(x < 0, e, 1)
   fma(-h, q, h)
-)", R"(
+)",
+                      R"(
   1 / (exp(max(-x, -88)) + 1)
 )"};
 

@@ -17,7 +17,8 @@ const MathDef log{Op::Log, R"(
   l = fma(w, fma(f, q, p), e * 1.703032e-13)
   r = fma(e, 8.2629412645474076271e-8, f + l)
   select(0 < x, select(x < inf, r, x), select(x == 0, -inf, nan))
-)", R"(
+)",
+                  R"(
   k: i32 = bits(x) - 1060439283 & -8388608
   f = frombits(bits(x) - k) - 1
   w = f * f

@@ -39,7 +39,8 @@ Expr simplePower(const Expr& x, const Expr& exponent) {
   if (y == 4) return (x * x) * (x * x);
   if (y == -1) return one / x;
   if (y == -2) return (one / x) * (one / x);
-  if (y == 0.5) return select(eq(x, imm(x.type(), -INFINITY)), inf, apply(Op::Sqrt, {x + imm(x.type(), 0)}));
+  if (y == 0.5)
+    return select(eq(x, imm(x.type(), -INFINITY)), inf, apply(Op::Sqrt, {x + imm(x.type(), 0)}));
   return {};
 }
 
@@ -58,7 +59,8 @@ Expr expandNode(const Expr& e, bool fast) {
 
 }  // namespace
 
-MathDef::MathDef(Op op, std::string_view exact, std::string_view fast) : op(op), exact(exact), fast(fast) {
+MathDef::MathDef(Op op, std::string_view exact, std::string_view fast)
+    : op(op), exact(exact), fast(fast) {
   registry()[op] = this;
 }
 

@@ -8,7 +8,8 @@ namespace {
 
 class Script {
  public:
-  Script(std::string_view text, const std::vector<std::pair<std::string, DType>>& operands) : in_(text, "math") {
+  Script(std::string_view text, const std::vector<std::pair<std::string, DType>>& operands)
+      : in_(text, "math") {
     for (const auto& [name, type] : operands) values_[name] = var(name, type);
   }
 
@@ -36,7 +37,8 @@ class Script {
   Expr expression(DType type) {
     const Names names{[&](std::string_view n) -> std::optional<DType> {
                         const auto it = values_.find(std::string(n));
-                        return it == values_.end() ? std::nullopt : std::optional(it->second.type());
+                        return it == values_.end() ? std::nullopt
+                                                   : std::optional(it->second.type());
                       },
                       [](std::string_view) { return std::nullopt; }};
     return substitute(parseExpr(in_, names, type), values_);
@@ -61,7 +63,8 @@ class Script {
 
 }  // namespace
 
-Expr parseScript(std::string_view text, const std::vector<std::pair<std::string, DType>>& operands, DType result) {
+Expr parseScript(std::string_view text, const std::vector<std::pair<std::string, DType>>& operands,
+                 DType result) {
   return Script(text, operands).run(result);
 }
 

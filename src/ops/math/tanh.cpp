@@ -16,7 +16,8 @@ const MathDef tanh{Op::Tanh, R"(
   m = fma(s, p, fma(s, -0.5, 1))
   y = m / fma(-s, p, fma(s, 0.5, 1))
   frombits(bits(y) | bits(x) & -2147483648)
-)", R"(
+)",
+                   R"(
   c = min(max(x, -8.6), 8.6)
   w = c * c
   p = horner(w, 1, 0.13406935, 0.003526473, 2.1123586e-05, 1.4084219e-08)
