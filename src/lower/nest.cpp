@@ -45,6 +45,11 @@ class Nest {
 
  private:
   const std::string& axisName(int axis) const { return stage_.axes[axis].var; }
+  /// The variable of the axis' loop; `i4` is a type in the kernel language.
+  std::string loopName(int axis) const {
+    const std::string& name = axisName(axis);
+    return dtypeFromName(name) ? name + "_" : name;
+  }
   int64_t most(int axis) const {
     return std::min(stage_.axes[axis].region.size, stage_.axes[axis].extent);
   }
@@ -79,15 +84,24 @@ class Nest {
     if (axis == schedule_.vectorAxis) {
       lanesAlong(axis, out, [&](Block& inner) { space(k + 1, inner); });
     } else if (axis == schedule_.unrollAxis) {
-      rows(axis, k, out);
+      whereAny(axis, out, [&](Block& inner) { rows(axis, k, inner); });
     } else {
       plainLoop(axis, out, [&](Block& inner) { space(k + 1, inner); });
     }
   }
 
+  /// A loop over less than nothing doesn't run, but blocks of a negative extent have remainders: `if` keeps them out.
+  void whereAny(int axis, Block& out, const std::function<void(Block&)>& inside) {
+    if (fewest(extent_[axis]) >= 0) return inside(out);
+    Block body;
+    inside(body);
+    if (!body.empty()) out.push_back({If{lt(0, extent_[axis]), std::move(body)}, ""});
+  }
+
   void plainLoop(int axis, Block& out, const std::function<void(Block&)>& inside) {
-    serial(out, axisName(axis), extent_[axis], most(axis), [&](Block& inner) {
-      at_[axisName(axis)] = low_[axis] + var(axisName(axis));
+    const std::string v = loopName(axis);
+    serial(out, v, extent_[axis], most(axis), [&](Block& inner) {
+      at_[axisName(axis)] = low_[axis] + var(v);
       inside(inner);
     });
   }
@@ -99,10 +113,10 @@ class Nest {
     if (fewest(extent_[axis]) < step) {
       const Expr full = simplify(floorDiv(extent_[axis], Expr(step)), ranges_);
       blocksOfRows(axis, k, full, most(axis) / step, false, out);
-      const std::string& v = axisName(axis);
+      const std::string v = loopName(axis);
       serial(out, v, simplify(floorMod(extent_[axis], Expr(step)), ranges_), step - 1,
              [&](Block& inner) {
-               at_[v] = low_[axis] + full * Expr(step) + var(v);
+               at_[axisName(axis)] = low_[axis] + full * Expr(step) + var(v);
                space(k + 1, inner);
              });
       return;
@@ -147,6 +161,10 @@ class Nest {
   /// Full register tiles along the axis, then what is left over: one masked vector at a time, or where operands lie in panels the last
   /// panel with its stores masked.
   void lanesAlong(int axis, Block& out, const std::function<void(Block&)>& inside) {
+    whereAny(axis, out, [&](Block& inner) { vectorBlocks(axis, inner, inside); });
+  }
+
+  void vectorBlocks(int axis, Block& out, const std::function<void(Block&)>& inside) {
     const int64_t width = schedule_.panel();
     const Expr& n = extent_[axis];
     const auto constant = asInteger(n);

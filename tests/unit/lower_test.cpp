@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <random>
+#include <sstream>
 
 #include "ir/kernel_eval.h"
 #include "ir/kernel_verify.h"
@@ -65,6 +66,16 @@ std::vector<float> pack(const PackedConstant& p, const std::vector<float>& sourc
   return out;
 }
 
+std::string withoutComments(const std::string& text) {
+  std::istringstream lines(text);
+  std::string out;
+  for (std::string line; std::getline(lines, line);)
+    if (line.find_first_not_of(' ') == std::string::npos ||
+        line[line.find_first_not_of(' ')] != '#')
+      out += line + "\n";
+  return out;
+}
+
 /// Runs the plan naive and scheduled for several targets, in two orders of the tiles; gives each result to `check`.
 void everyWay(const GroupPlan& plan, Arrays arrays,
               const std::function<void(const Arrays&, const std::string&)>& check) {
@@ -73,6 +84,7 @@ void everyWay(const GroupPlan& plan, Arrays arrays,
     const Target machine = findTarget(scheduled ? target : "cpu:avx2");
     const LoweredKernel k = lowerGroup(plan, machine, "k", scheduled);
     SCOPED_TRACE(toText(k.module));
+    EXPECT_EQ(toText(parseKernels(toText(k.module), "lowered")), withoutComments(toText(k.module)));
     for (const KernelFault& fault : faultsOf(k.module, {&machine})) ADD_FAILURE() << fault.what();
     for (const PackedConstant& p : k.packed)
       arrays[p.param] = pack(p, arrays.at(p.source), plan.buffer(p.source));
@@ -279,6 +291,27 @@ TEST(Lower, AxesThatAreOneInMemoryBecomeOne) {
            });
   const LoweredKernel k = lowerGroup(p, findTarget("cpu:avx2"), "k");
   EXPECT_EQ(k.inPlace, (std::vector<std::pair<std::string, std::string>>{{"y", "x"}}));
+}
+
+/// Two parts of one result, neither of which is there in every tile; loops are named by words that the language reserves.
+TEST(Lower, PartsThatATileMayNotReach) {
+  GroupPlan p;
+  p.buffers = {buffer(PlanBuffer::Input, "x", {37, 3}), buffer(PlanBuffer::Input, "z", {43, 3}),
+               buffer(PlanBuffer::Output, "y", {80, 3})};
+  const Expr i8 = var("i8");
+  Stage first, second;
+  first.depth = second.depth = 1;
+  first.axes = {{"i8", 37, false, {t0 * Expr(20), 20}}, {"i4", 3, false, {0, 3}}};
+  first.inner = {{"y", {i8, i4}, at("x", {i8, i4}) * imm(DType::F32, 2), "", {}}};
+  second.axes = {{"i8", 43, false, {t0 * Expr(20) - Expr(37), 20}}, {"i4", 3, false, {0, 3}}};
+  second.inner = {{"y", {i8 + Expr(37), i4}, at("z", {i8, i4}), "", {}}};
+  p.lists = {{{{"t0", 80, 20, true}}, {first, second}, -1}};
+  everyWay(p, {{"x", random(111, 12)}, {"z", random(129, 13)}},
+           [&](const Arrays& a, const std::string& how) {
+             for (int64_t i = 0; i < 240; i++)
+               ASSERT_EQ(a.at("y")[i], i < 111 ? a.at("x")[i] * 2 : a.at("z")[i - 111])
+                   << how << " " << i;
+           });
 }
 
 }  // namespace
