@@ -112,9 +112,13 @@ class BlockEvaluator {
 template <class T>
 void collect(const int64_t* address, const int64_t* guard, const void* source, void* to,
              int64_t first, int64_t count) {
-  const T* from = static_cast<const T*>(source);
   T* out = static_cast<T*>(to) + first;
-  for (int64_t i = 0; i < count; ++i) out[i] = guard[i] ? from[address[i]] : T{};
+  for (int64_t i = 0; i < count; ++i) {
+    out[i] = T{};  // mapped data may lie at any address
+    if (guard[i])
+      std::memcpy(&out[i], static_cast<const char*>(source) + address[i] * int64_t{sizeof(T)},
+                  sizeof(T));
+  }
 }
 
 void gatherBytes(int size, const int64_t* address, const int64_t* guard, const void* source,

@@ -56,7 +56,7 @@ std::vector<Scalar> samples(DType t, std::mt19937& random) {
        {int64_t{0}, int64_t{1}, int64_t{-1}, int64_t{2}, int64_t{7}, INT64_MIN, INT64_MAX})
     out.push_back({0, wrapTo(t, v)});
   const int n = bits(t);
-  for (int64_t v : {int64_t{1} << (n - 1), (int64_t{1} << (n - 1)) - 1})
+  for (int64_t v : {int64_t{1} << (n - 1), static_cast<int64_t>((uint64_t{1} << (n - 1)) - 1)})
     out.push_back({0, wrapTo(t, v)});
   for (int i = 0; i < 6; ++i)
     out.push_back({0, wrapTo(t, static_cast<int64_t>(random() * uint64_t{0x9e3779b9}))});
