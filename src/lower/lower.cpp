@@ -50,11 +50,9 @@ void declareCombine(KernelModule& module, const Combine& c) {
 
 class ListLowering {
  public:
-  ListLowering(const GroupPlan& plan, const TileList& list,
-               const std::vector<StageSchedule>& schedule, const KernelBuffers& buffers,
-               const std::vector<const PlanBuffer*>& scratch)
+  ListLowering(const TileList& list, const std::vector<StageSchedule>& schedule,
+               const KernelBuffers& buffers, const std::vector<const PlanBuffer*>& scratch)
       : list_(list), schedule_(schedule), buffers_(buffers), scratch_(scratch) {
-    (void)plan;
     for (const TileAxis& t : list.tiles) ranges_[t.var] = {0, std::max<int64_t>(t.count() - 1, 0)};
   }
 
@@ -77,7 +75,7 @@ class ListLowering {
     const int deepest = static_cast<int>(list_.tiles.size());
     for (size_t k = 0; k < list_.stages.size(); k++) {
       if (list_.stages[k].depth != depth) continue;
-      Block nest = lowerStage(list_.stages[k], schedule_[k], buffers_, list_, ranges_);
+      Block nest = lowerStage(list_.stages[k], schedule_[k], buffers_, ranges_);
       if (!nest.empty()) nest.front().comment = list_.stages[k].comment;
       for (Stmt& s : nest) out.push_back(std::move(s));
       if (static_cast<int>(k) == list_.sync)
@@ -111,23 +109,10 @@ void alignStreamed(Kernel& kernel, const GroupPlan& plan, const Schedule& schedu
 }
 
 /// Names of buffers that a list's stages touch.
-std::set<std::string> touched(const TileList& list) {
+std::set<std::string> touched(const GroupPlan& plan, const TileList& list) {
   std::set<std::string> out;
-  const auto loads = [&](const Expr& e) {
-    if (!e) return;
-    for (const Expr& l : loadsOf(e)) out.insert(l.as<Load>()->buffer);
-  };
-  for (const Stage& s : list.stages) {
-    for (const auto* stores : {&s.inner, &s.outer})
-      for (const StageStore& t : *stores) {
-        out.insert(t.buffer);
-        loads(t.value);
-        loads(t.guard);
-        for (const Expr& e : t.index) loads(e);
-      }
-    for (const Accumulator& a : s.accumulators)
-      for (const Expr& e : a.values) loads(e);
-  }
+  for (const Stage& s : list.stages)
+    for (const StageAccess& a : accessesOf(plan, s)) out.insert(a.buffer->name);
   return out;
 }
 
@@ -169,7 +154,7 @@ LoweredKernel lower(const GroupPlan& prepared, const Schedule& chosen, const Tar
   kernel.name = kernelName;
   std::set<std::string> used;
   for (const TileList& list : plan.lists)
-    for (const std::string& n : touched(list)) used.insert(n);
+    for (const std::string& n : touched(plan, list)) used.insert(n);
   KernelBuffers buffers{plan, {}};
   for (const PlanBuffer& b : plan.buffers) buffers.names[b.name] = b.name;
   for (const PlanBuffer& b : plan.buffers) {
@@ -182,11 +167,11 @@ LoweredKernel lower(const GroupPlan& prepared, const Schedule& chosen, const Tar
     if (b.kind == PlanBuffer::Scratch && sharedByTiles(b) && used.count(b.name))
       kernel.body.push_back({Alloc{allocate(b)}, ""});
   for (size_t l = 0; l < plan.lists.size(); l++) {
-    const auto mine = touched(plan.lists[l]);
+    const auto mine = touched(plan, plan.lists[l]);
     std::vector<const PlanBuffer*> scratch;
     for (const PlanBuffer& b : plan.buffers)
       if (b.kind == PlanBuffer::Scratch && mine.count(b.name)) scratch.push_back(&b);
-    for (Stmt& s : ListLowering(plan, plan.lists[l], schedule.lists[l], buffers, scratch).run())
+    for (Stmt& s : ListLowering(plan.lists[l], schedule.lists[l], buffers, scratch).run())
       kernel.body.push_back(std::move(s));
     for (const Stage& s : plan.lists[l].stages)
       for (const Accumulator& a : s.accumulators) declareCombine(out.module, a.combine);

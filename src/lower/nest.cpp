@@ -466,7 +466,7 @@ std::vector<Expr> KernelBuffers::index(const std::string& name, const std::vecto
 }
 
 Block lowerStage(const Stage& stage, const StageSchedule& schedule, const KernelBuffers& buffers,
-                 const TileList&, const Ranges& tiles) {
+                 const Ranges& tiles) {
   return Nest(stage, schedule, buffers, tiles).run();
 }
 

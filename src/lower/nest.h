@@ -17,7 +17,6 @@ struct KernelBuffers {
 };
 
 /// The loops of one stage. `tiles` are the ranges of the tile variables around it.
-Block lowerStage(const Stage&, const StageSchedule&, const KernelBuffers&, const TileList&,
-                 const Ranges& tiles);
+Block lowerStage(const Stage&, const StageSchedule&, const KernelBuffers&, const Ranges& tiles);
 
 }  // namespace tektite

@@ -81,33 +81,6 @@ void dropUnitAxes(Stage& stage, const Ranges& tiles) {
   forEachExpr(stage, [&](Expr& e) { e = substitute(e, fixed); });
 }
 
-struct Access {
-  const PlanBuffer* buffer;
-  std::vector<Expr> index;
-};
-
-/// Every load and store of a stage.
-std::vector<Access> accessesOf(const GroupPlan& plan, const Stage& stage) {
-  std::vector<Access> out;
-  std::set<Hash> seen;
-  const auto loads = [&](const Expr& e) {
-    for (const Expr& l : loadsOf(e))
-      if (seen.insert(l.hash()).second)
-        out.push_back({&plan.buffer(l.as<Load>()->buffer), l.as<Load>()->index});
-  };
-  const auto store = [&](const StageStore& s) {
-    out.push_back({&plan.buffer(s.buffer), s.index});
-    for (const Expr& e : s.index) loads(e);
-    loads(s.value);
-    if (s.guard) loads(s.guard);
-  };
-  for (const StageStore& s : stage.inner) store(s);
-  for (const StageStore& s : stage.outer) store(s);
-  for (const Accumulator& a : stage.accumulators)
-    for (const Expr& e : a.values) loads(e);
-  return out;
-}
-
 /// Axis variables that stand somewhere else than in an index: guards, coordinates, data-dependent indices.
 std::set<std::string> varsOutsideIndices(const Stage& stage) {
   std::set<std::string> out;
@@ -146,10 +119,10 @@ bool wholeAxis(const StageAxis& a) {
 }
 
 /// Is a step of `outer` always a walk over all of `inner`? Then the two are one axis of memory.
-bool oneInMemory(const std::vector<Access>& accesses, const StageAxis& outer,
+bool oneInMemory(const std::vector<StageAccess>& accesses, const StageAxis& outer,
                  const StageAxis& inner) {
   if (outer.reduce != inner.reduce || !wholeAxis(inner)) return false;
-  for (const Access& a : accesses) {
+  for (const StageAccess& a : accesses) {
     const auto big = strideAlong(*a.buffer, a.index, outer.var),
                small = strideAlong(*a.buffer, a.index, inner.var);
     if (!big || !small || *big != *small * inner.extent) return false;
@@ -232,7 +205,7 @@ std::vector<Merge> findMerges(GroupPlan& plan, std::set<std::string>& buffers) {
           }
       }
       if (merged)
-        for (const Access& a : accesses) buffers.insert(a.buffer->name);
+        for (const StageAccess& a : accesses) buffers.insert(a.buffer->name);
     }
   return out;
 }

@@ -12,34 +12,6 @@ namespace {
 constexpr int64_t kApartElements =
     4096;  // 64 MB sum of squares on one Zen 4 core: 16.4 GB/s side by side, 21.5 apart
 
-struct Access {
-  const PlanBuffer* buffer;
-  std::vector<Expr> index;
-  bool isStore;
-  bool reduced;  // runs at every point of the reduce axes too
-};
-
-/// Everything the stage touches, with how often: once a point, or once a space point.
-std::vector<Access> accessesOf(const GroupPlan& plan, const Stage& stage) {
-  std::vector<Access> out;
-  const auto loads = [&](const Expr& e, bool reduced) {
-    for (const Expr& l : loadsOf(e))
-      out.push_back({&plan.buffer(l.as<Load>()->buffer), l.as<Load>()->index, false, reduced});
-  };
-  const bool reduces = !stage.accumulators.empty();
-  for (const StageStore& s : stage.inner) {
-    out.push_back({&plan.buffer(s.buffer), s.index, true, reduces});
-    loads(s.value, reduces);
-  }
-  for (const Accumulator& a : stage.accumulators)
-    for (const Expr& e : a.values) loads(e, true);
-  for (const StageStore& s : stage.outer) {
-    out.push_back({&plan.buffer(s.buffer), s.index, true, false});
-    loads(s.value, false);
-  }
-  return out;
-}
-
 /// The widest element that vectors of this stage hold: stored values and accumulators, not index arithmetic.
 int elementBytes(const GroupPlan& plan, const Stage& stage) {
   int widest = 1;
@@ -83,13 +55,13 @@ bool idempotent(const Stage& stage) {
 }
 
 /// Loops over space axes, the largest stride of the stores outermost, then the reduce axes by the strides of what they read.
-std::vector<int> loopOrder(const Stage& stage, const std::vector<Access>& accesses,
+std::vector<int> loopOrder(const Stage& stage, const std::vector<StageAccess>& accesses,
                            int vectorAxis) {
   std::vector<int> order(stage.axes.size());
   std::vector<double> stride(stage.axes.size(), 0);
   for (size_t i = 0; i < order.size(); i++) {
     order[i] = static_cast<int>(i);
-    for (const Access& a : accesses) {
+    for (const StageAccess& a : accesses) {
       const auto step = strideAlong(*a.buffer, a.index, stage.axes[i].var);
       const double weight = a.isStore != stage.axes[i].reduce ? 1 : 0.001;
       stride[i] = std::max(stride[i], weight * static_cast<double>(std::abs(step.value_or(1))));
@@ -106,11 +78,12 @@ std::vector<int> loopOrder(const Stage& stage, const std::vector<Access>& access
 // ---- maps and reductions
 
 /// Vector work of one point if lanes run along the axis: contiguous accesses cost their share, strided ones a gather.
-double costAlong(const Stage& stage, const std::vector<Access>& accesses, int axis, int lanes) {
+double costAlong(const Stage& stage, const std::vector<StageAccess>& accesses, int axis,
+                 int lanes) {
   const StageAxis& a = stage.axes[axis];
   const int64_t n = std::min(a.region.size, a.extent);
   double cost = 0;
-  for (const Access& x : accesses) {
+  for (const StageAccess& x : accesses) {
     const auto step = strideAlong(*x.buffer, x.index, a.var);
     const double vector = step == 0 ? 0.25 : step == 1 ? 1 : 0.75 * lanes;
     cost += vector * (x.reduced || stage.accumulators.empty() ? 1 : 0.2);
@@ -249,7 +222,7 @@ StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, con
     std::vector<std::string> packed;
     const bool wholeAxis = isConstant(axis.region.base, 0);
     bool direct = false;  // a load along the axis that isn't packed
-    for (const Access& a : accesses) {
+    for (const StageAccess& a : accesses) {
       const auto step = strideAlong(*a.buffer, a.index, axis.var);
       if (!a.reduced) {
         cost += (step == 1 ? 0.5 : step == 0 ? 0.1 : 1.5 * lanes) / depth;
@@ -279,7 +252,7 @@ StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, con
       if (t.score == 0) continue;
       double total = (1 / std::max(t.score, 1e-6) + cost) / lanes;
       if (u >= 0)  // rows that share lines of the operand that is broadcast
-        for (const Access& a : accesses)
+        for (const StageAccess& a : accesses)
           if (a.reduced && !a.isStore && strideAlong(*a.buffer, a.index, stage.axes[u].var) == 1)
             total *= 0.98;
       if (total >= bestCost) continue;
@@ -299,7 +272,7 @@ StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, con
     if (stage.axes[axis].reduce) return 4;
     if (axis == best.vectorAxis) return 1;
     if (axis == best.unrollAxis) return 3;
-    for (const Access& a : accesses)
+    for (const StageAccess& a : accesses)
       if (a.reduced &&
           std::find(best.packed.begin(), best.packed.end(), a.buffer->name) != best.packed.end() &&
           mentions(a.index, stage.axes[axis].var))

@@ -105,6 +105,25 @@ std::optional<int64_t> strideAlong(const PlanBuffer& b, const std::vector<Expr>&
   return step;
 }
 
+std::vector<StageAccess> accessesOf(const GroupPlan& plan, const Stage& stage) {
+  std::vector<StageAccess> out;
+  const auto loads = [&](const Expr& e, bool reduced) {
+    for (const Expr& l : loadsOf(e))
+      out.push_back({&plan.buffer(l.as<Load>()->buffer), l.as<Load>()->index, false, reduced});
+  };
+  const auto store = [&](const StageStore& s, bool reduced) {
+    out.push_back({&plan.buffer(s.buffer), s.index, true, reduced});
+    for (const Expr& e : s.index) loads(e, reduced);
+    loads(s.value, reduced);
+    if (s.guard) loads(s.guard, reduced);
+  };
+  for (const StageStore& s : stage.inner) store(s, !stage.accumulators.empty());
+  for (const Accumulator& a : stage.accumulators)
+    for (const Expr& e : a.values) loads(e, true);
+  for (const StageStore& s : stage.outer) store(s, false);
+  return out;
+}
+
 GroupPlan withScratchOrders(GroupPlan plan) {
   for (bool again = true; again;) {
     again = false;

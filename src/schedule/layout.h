@@ -17,6 +17,16 @@ std::optional<int64_t> strideAlong(const PlanBuffer&, const std::vector<Expr>& i
 /// Does any index mention `var`?
 bool mentions(const std::vector<Expr>& index, const std::string& var);
 
+/// One load or store of a stage.
+struct StageAccess {
+  const PlanBuffer* buffer;
+  std::vector<Expr> index;
+  bool isStore;
+  bool reduced;  ///< at every point of the reduce axes too, not once a space point
+};
+/// Everything that a stage touches, stores and loads of one expression in its order; guards and indices that read data count.
+std::vector<StageAccess> accessesOf(const GroupPlan&, const Stage&);
+
 /// Gives scratch buffers the memory order of the buffers that are read or stored at the same place (a padded copy of a channels-last tensor is
 /// channels-last, and so is what leads to a channels-last result), else row-major.
 GroupPlan withScratchOrders(GroupPlan);

@@ -9,6 +9,7 @@
 #include "ir/kernel_eval.h"
 #include "ir/kernel_verify.h"
 #include "ir/target.h"
+#include "lowered_executor.h"
 
 namespace tektite {
 namespace {
@@ -47,22 +48,10 @@ std::vector<float> random(size_t n, unsigned seed) {
 
 int64_t elementsOf(const PlanBuffer& b) { return b.type.elements(); }
 
-/// What the packed constant's index maps make of its source.
 std::vector<float> pack(const PackedConstant& p, const std::vector<float>& source,
                         const PlanBuffer& from) {
-  const auto shape = p.type.extents(), extents = from.type.extents();
   std::vector<float> out;
-  std::vector<int64_t> d(shape.size(), 0);
-  for (int64_t n = 0; n < p.type.elements(); n++) {
-    std::unordered_map<std::string, Expr> env;
-    for (size_t i = 0; i < d.size(); i++) env.emplace(coordinate(static_cast<int>(i)), Expr(d[i]));
-    const bool in = !p.guard || *asInteger(substitute(p.guard, env));
-    int64_t offset = 0;
-    for (size_t i = 0; i < p.index.size() && in; i++)
-      offset = offset * extents[i] + *asInteger(substitute(p.index[i], env));
-    out.push_back(in ? source[offset] : 0);
-    for (size_t i = d.size(); i-- > 0 && ++d[i] == shape[i];) d[i] = 0;
-  }
+  for (int64_t at : packedPositions(p, from.type)) out.push_back(at < 0 ? 0 : source[at]);
   return out;
 }
 
