@@ -24,10 +24,7 @@ States states(Lexer& in, const States& others) {
       in.failAt(t, fmt::format("expected a state's name, found the reserved word '{}'", name));
     if (bound(name)) in.failAt(t, fmt::format("'{}' is bound twice", name));
     in.expect(":");
-    const Token type = in.peek();
-    const auto dtype = dtypeFromName(in.name("a dtype"));
-    if (!dtype) in.failAt(type, fmt::format("expected a dtype, found '{}'", type.text));
-    out.emplace_back(name, *dtype);
+    out.emplace_back(name, parseDType(in));
   } while (in.accept(","));
   return out;
 }

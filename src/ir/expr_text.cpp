@@ -303,6 +303,13 @@ Expr parseExprOfAnyType(Lexer& in, const Names& names, DType fallback) {
   return parser.build(tree, parser.typeOf(tree).value_or(fallback));
 }
 
+DType parseDType(Lexer& in) {
+  const Token t = in.peek();
+  const auto type = dtypeFromName(in.name("a dtype"));
+  if (!type) in.failAt(t, fmt::format("expected a dtype, found '{}'", t.text));
+  return *type;
+}
+
 Expr parseExpr(Lexer& in, const Names& names, DType expected) {
   const Token start = in.peek();
   const Expr e = parseExprOfAnyType(in, names, expected);

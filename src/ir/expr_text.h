@@ -15,6 +15,8 @@ struct Names {
   std::function<std::optional<DType>(std::string_view)> buffer;
 };
 
+/// Parses the name of an element type.
+DType parseDType(Lexer&);
 /// Parses one expression. Bare numbers take their neighbour's type, or `expected` where there is none. Errors are UserErrors.
 Expr parseExpr(Lexer&, const Names&, DType expected);
 /// The same where the expression may have any type: its own, or `fallback` where all in it are numbers.

@@ -109,18 +109,11 @@ class Parser {
   }
 
   // ---- types
-  DType dtype() {
-    const Token t = in_.peek();
-    const std::string name = in_.name("a dtype");
-    const auto type = dtypeFromName(name);
-    if (!type) in_.failAt(t, fmt::format("expected a dtype, found '{}'", name));
-    return *type;
-  }
   TensorType type() {
     const std::vector<Value> kept = std::move(operands_);
     operands_.clear();
     scope(0, false);
-    TensorType t{dtype(), {}};
+    TensorType t{parseDType(in_), {}};
     if (in_.accept("[")) {
       do t.shape.push_back(parseExpr(in_, names_, DType::I64));
       while (in_.accept("x"));

@@ -77,16 +77,9 @@ class Parser {
     while (in_.accept(","));
     return out;
   }
-  DType dtype() {
-    const Token t = in_.peek();
-    const std::string name = in_.name("a dtype");
-    const auto type = dtypeFromName(name);
-    if (!type) in_.failAt(t, fmt::format("expected a dtype, found '{}'", name));
-    return *type;
-  }
   void type(Buffer& b) {
     in_.expect(":");
-    b.type = dtype();
+    b.type = parseDType(in_);
     if (in_.accept("[")) {
       do b.shape.push_back(expr(DType::I64));
       while (in_.accept("x"));

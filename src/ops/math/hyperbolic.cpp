@@ -5,7 +5,7 @@ namespace {
 
 // With |x| = n ln 2 + r, u = 2^(n-2) and d = 2^(-n-2): sinh = 2 ((u - d) cosh(r) + (u + d) sinh(r)), and cosh the other way round.
 // The last factor 2 keeps u finite up to overflow.
-const MathDef sinh{Op::Sinh, R"(
+const std::string halves = R"(
   a = min(abs(x), 89.5)
   t = fma(a, 1.442695, 12583037)
   n = t - 12583037
@@ -17,23 +17,15 @@ const MathDef sinh{Op::Sinh, R"(
   k: i32 = shl(bits(t), 23)
   u = frombits(k)
   d = frombits(max(2097152000 - k, 0))
+)";
+
+const MathDef sinh{Op::Sinh, halves + R"(
   m = u - d
   v = fma(m, c, (u + d) * s) + m
   frombits(bits(v + v) | bits(x) & -2147483648)
 )"};
 
-const MathDef cosh{Op::Cosh, R"(
-  a = min(abs(x), 89.5)
-  t = fma(a, 1.442695, 12583037)
-  n = t - 12583037
-  r = fma(n, -1.4286068e-06, fma(n, -0.693145751953125, a))
-  w = r * r
-  c = horner(w, 0.5, 0.04166646, 0.0013935447)
-  c = w * c
-  s = fma(r * w, fma(w, 0.008366546, 0.16666543), r)
-  k: i32 = shl(bits(t), 23)
-  u = frombits(k)
-  d = frombits(max(2097152000 - k, 0))
+const MathDef cosh{Op::Cosh, halves + R"(
   m = u + d
   v = fma(m, c, (u - d) * s) + m
   v + v

@@ -59,8 +59,8 @@ Expr expandNode(const Expr& e, bool fast) {
 
 }  // namespace
 
-MathDef::MathDef(Op op, std::string_view exact, std::string_view fast)
-    : op(op), exact(exact), fast(fast) {
+MathDef::MathDef(Op op, std::string exact, std::string fast)
+    : op(op), exact(std::move(exact)), fast(std::move(fast)) {
   registry()[op] = this;
 }
 

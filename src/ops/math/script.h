@@ -1,4 +1,5 @@
 #pragma once
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -17,10 +18,9 @@ Expr parseScript(std::string_view text, const std::vector<std::pair<std::string,
 /// shares its family's. Scripts may call other functions. No sum may have a product as operand (products are added by fma):
 /// so contraction cannot change a bit, and strict and ordered agree.
 struct MathDef {
-  MathDef(Op op, std::string_view exact,
-          std::string_view fast = {});  ///< no fast form: the exact one
+  MathDef(Op op, std::string exact, std::string fast = {});  ///< no fast form: the exact one
   Op op;
-  std::string_view exact, fast;
+  std::string exact, fast;
 };
 
 }  // namespace tektite

@@ -6,33 +6,30 @@ namespace {
 // |x| = n pi/2 + r. The first step is exact for |n| < 2^22, since pi/2 and r are multiples of 2^-23 or finer than x is; the two others
 // bring the low words. Beyond, r is clamped: the result is meaningless but lies in [-1, 1]. The low bits of t are n: odd swaps sine
 // and cosine, the next is a sign. Adding 1 to n makes a cosine of the sine.
-const MathDef sin{Op::Sin, R"(
+const std::string quadrant = R"(
+  r = fma(n, 1.7151245e-15, fma(n, 4.371139e-08, fma(n, -1.5707964, a)))
+  r = min(max(r, -1), 1)
+  w = r * r
+  s = horner(w, -0.16666654, 0.008332106, -0.00019507883)
+  s = fma(r * w, s, r)
+  c = horner(w, 1, -0.5, 0.041666646, -0.0013887308, 2.4432107e-05)
+  q: i32 = bits(t)
+  v = select(shl(q, 31) < 0, c, s)
+)";
+
+const MathDef sin{Op::Sin, std::string(R"(
   a = abs(x)
   t = fma(a, 0.63661975, 12582912)
   n = t - 12582912
-  r = fma(n, 1.7151245e-15, fma(n, 4.371139e-08, fma(n, -1.5707964, a)))
-  r = min(max(r, -1), 1)
-  w = r * r
-  s = horner(w, -0.16666654, 0.008332106, -0.00019507883)
-  s = fma(r * w, s, r)
-  c = horner(w, 1, -0.5, 0.041666646, -0.0013887308, 2.4432107e-05)
-  q: i32 = bits(t)
-  v = select(shl(q, 31) < 0, c, s)
+)") + quadrant + R"(
   frombits(xor(bits(v), xor(shl(q, 30), bits(x)) & -2147483648))
 )"};
 
-const MathDef cos{Op::Cos, R"(
+const MathDef cos{Op::Cos, std::string(R"(
   a = abs(x)
   t = fma(a, 0.63661975, 12582913)
   n = t - 12582913
-  r = fma(n, 1.7151245e-15, fma(n, 4.371139e-08, fma(n, -1.5707964, a)))
-  r = min(max(r, -1), 1)
-  w = r * r
-  s = horner(w, -0.16666654, 0.008332106, -0.00019507883)
-  s = fma(r * w, s, r)
-  c = horner(w, 1, -0.5, 0.041666646, -0.0013887308, 2.4432107e-05)
-  q: i32 = bits(t)
-  v = select(shl(q, 31) < 0, c, s)
+)") + quadrant + R"(
   frombits(xor(bits(v), shl(q, 30) & -2147483648))
 )"};
 
