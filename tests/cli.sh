@@ -67,6 +67,12 @@ expect 0 "$tektite" run dims.tk --dim n=0 --json; json "d['outputs'][0]['shape']
 expect 0 "$tektite" explain good.tk --json
 json "d['launches'] == 1 and d['launches_unfused'] >= 1 and d['bytes'] >= d['bytes_minimum'] and d['peak_bytes'] == 0 and d['kernels'][0]['flops'] >= 0"
 expect 0 "$tektite" explain good.tk --edges
+expect 0 "$tektite" what-if good.tk --cut %2,%3 --json; json "d['before']['launches'] == 1 and d['after']['launches'] == 2 and d['edges'][0]['reason'] == 'user fence'"
+expect 0 "$tektite" what-if good.tk --fuse %2,%4 --json; json "d['before'] == d['after'] and d['edges'] == []"
+expect 0 "$tektite" run good.tk --cut %3,*
+expect 2 "$tektite" what-if good.tk
+expect 2 "$tektite" what-if good.tk --cut %2
+expect 2 "$tektite" what-if good.tk --cut %2,%9
 expect 0 "$tektite" verify good.tk --json; json "d['ok'] and d['first_wrong'] is None"
 expect 0 "$tektite" opt good.tk --passes dce
 expect 0 "$tektite" opt good.tk --passes fuse

@@ -69,6 +69,9 @@ struct Settings {
   int threads = 0;              ///< of a run; 0: all cores
   bool fuse = true;             ///< false: one kernel for each node of the model
   Numerics numerics = Numerics::Ordered;
+  /// Pairs of names of the model's nodes: never in one kernel ("*": with no other), or in one whatever it costs. Error: no such node, or
+  /// a pair that no kernel can hold.
+  std::vector<std::pair<std::string, std::string>> cut, force;
   std::map<std::string, int64_t> dims;  ///< numbers for named dims that no input's shape decides
   bool cache = true;                    ///< keep compiled code on disk
   std::string cacheFolder;  ///< "": $TEKTITE_CACHE, $XDG_CACHE_HOME/tektite or ~/.cache/tektite

@@ -40,6 +40,8 @@ CompileOptions optionsOf(const Settings& settings) {
   options.target = settings.target == "host" ? hostTarget() : findTarget(settings.target);
   options.threads = settings.threads > 0 ? settings.threads : hardwareThreads();
   options.fusion.unfused = !settings.fuse;
+  options.fusion.cut = settings.cut;
+  options.fusion.force = settings.force;
   switch (settings.numerics) {
     case Settings::Numerics::Strict: options.fusion.numerics = Numerics::Strict; break;
     case Settings::Numerics::Ordered: options.fusion.numerics = Numerics::Ordered; break;

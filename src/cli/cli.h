@@ -21,6 +21,7 @@ int compileTo(const Options&);
 int opt(const Options&);
 int explain(const Options&);
 int why(const Options&);
+int whatIf(const Options&);
 int verifyModel(const Options&);
 int bench(const Options&);
 int ops(const Options&);

@@ -44,6 +44,17 @@ Numerics numericsOf(const std::string& text) {
   userError("--numerics: '{}' found, expected strict, ordered or fast", text);
 }
 
+/// Names of nodes, two by two.
+std::vector<std::pair<std::string, std::string>> namePairs(const Options& options,
+                                                           std::string_view name) {
+  const std::vector<std::string> names = options.texts(name);
+  if (names.size() % 2)
+    userError("{}: {} names found, expected two for each pair: A,B", name, names.size());
+  std::vector<std::pair<std::string, std::string>> pairs;
+  for (size_t i = 0; i < names.size(); i += 2) pairs.emplace_back(names[i], names[i + 1]);
+  return pairs;
+}
+
 std::vector<Array> randomInputs(const Graph& model, const std::map<std::string, int64_t>& dims,
                                 uint64_t seed) {
   const Graph bound = bindDims(model, completeDims(model, dims));
@@ -146,6 +157,8 @@ CompileOptions compileOptions(const Options& options, Progress& progress) {
   compile.target = target == "host" || compile.interpret ? hostTarget() : findTarget(target);
   compile.fusion.unfused = options.given("--unfused");
   compile.fusion.numerics = numericsOf(options.text("--numerics"));
+  compile.fusion.cut = namePairs(options, "--cut");
+  compile.fusion.force = namePairs(options, "--fuse");
   compile.passes = passOptions(options);
   compile.threads = threadsOf(options);
   if (!options.given("--no-cache"))

@@ -56,4 +56,59 @@ int why(const Options& options) {
   return kSame;
 }
 
+namespace {
+
+/// Edges whose verdict the change turns, as they are afterwards.
+std::vector<Edge> turned(const Ledger& before, const Ledger& after) {
+  std::map<std::pair<Value, int>, Verdict> was;
+  for (const Edge& e : before.edges) was[{e.from, e.to}] = e.verdict;
+  std::vector<Edge> out;
+  for (const Edge& e : after.edges) {
+    const auto at = was.find({e.from, e.to});
+    if (at != was.end() && (at->second == Verdict::Unfused) != (e.verdict == Verdict::Unfused))
+      out.push_back(e);
+  }
+  return out;
+}
+
+}  // namespace
+
+int whatIf(const Options& options) {
+  if (!options.given("--fuse") && !options.given("--cut"))
+    userError("what-if: neither --fuse A,B nor --cut A,B found, expected one of them at least");
+  Progress progress;
+  Prepared p = prepareModel(options, progress);
+  const std::shared_ptr<const Program> after = plan(p, p.options.fusion.unfused);
+  p.options.fusion.cut.clear();
+  p.options.fusion.force.clear();
+  const std::shared_ptr<const Program> before = plan(p, p.options.fusion.unfused);
+  const Report was = makeReport(*before, nullptr), is = makeReport(*after, nullptr);
+  const std::vector<Edge> edges = turned(before->ledger, after->ledger);
+  if (options.given("--json")) {
+    using Json = nlohmann::ordered_json;
+    const auto numbers = [](const Report& r) {
+      return Json{{"launches", r.launches},
+                  {"bytes", r.bytes},
+                  {"peak_bytes", r.peakBytes},
+                  {"predicted_ms", r.predicted * 1e3}};
+    };
+    Json json{{"before", numbers(was)}, {"after", numbers(is)}, {"edges", Json::array()}};
+    for (const Edge& e : edges) json["edges"].push_back(Json::parse(toJson(e)));
+    fmt::print("{}\n", json.dump(2));
+    return kSame;
+  }
+  const auto line = [](const char* what, const std::string& a, const std::string& b) {
+    fmt::print("{:<24} {:>12} {:>12}\n", what, a, b);
+  };
+  const auto bytes = [](int64_t b) { return bytesText(static_cast<double>(b)); };
+  line("in total", "before", "after");
+  line("launches", fmt::to_string(was.launches), fmt::to_string(is.launches));
+  line("main-memory bytes", bytes(was.bytes), bytes(is.bytes));
+  line("peak of intermediates", bytes(was.peakBytes), bytes(is.peakBytes));
+  line("predicted time", secondsText(was.predicted), secondsText(is.predicted));
+  fmt::print("\nedges that change\n");
+  for (const Edge& e : edges) fmt::print("  {}\n", toText(e));
+  return kSame;
+}
+
 }  // namespace tektite::cli

@@ -15,6 +15,7 @@ const std::map<std::string_view, Function>& functions() {
                                                              {"opt", opt},
                                                              {"explain", explain},
                                                              {"why", why},
+                                                             {"what-if", whatIf},
                                                              {"verify", verifyModel},
                                                              {"bench", bench},
                                                              {"ops", ops},

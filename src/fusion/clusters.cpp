@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "fusion/fences.h"
 #include "support/check.h"
 
 namespace tektite {
@@ -50,6 +51,11 @@ void Clusters::classify(const FusionOptions& options) {
   repeated_.assign(g_.nodes.size(), false);
   std::set<int> needed;
   for (const Value& v : g_.outputs) needed.insert(v.node);
+  std::set<std::string> named;  // by the user: their place is to be seen
+  for (const auto* pairs : {&options.cut, &options.force})
+    for (const auto& [a, b] : *pairs) named.insert({a, b});
+  for (int i = 0; i < static_cast<int>(g_.nodes.size()) && !named.empty(); i++)
+    if (named.count(ledgerName(g_, i))) needed.insert(i);
   for (const Node& n : g_.nodes)
     if (isHost(n) || n.as<Update>())
       for (const Value& v : n.operands) needed.insert(v.node);

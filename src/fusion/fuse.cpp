@@ -5,6 +5,7 @@
 
 #include "fusion/clusters.h"
 #include "fusion/cost.h"
+#include "fusion/fences.h"
 #include "fusion/layouts.h"
 #include "fusion/record.h"
 #include "support/check.h"
@@ -27,7 +28,12 @@ struct Trial {
 class Fuser {
  public:
   Fuser(const Graph& g, const Target& target, const FusionOptions& options)
-      : g_(g), target_(target), options_(options), clusters_(g, options), access_(accessesOf(g)) {
+      : g_(g),
+        target_(target),
+        options_(options),
+        clusters_(g, options),
+        fences_(g, options),
+        access_(accessesOf(g)) {
     nodeHash_.reserve(g.nodes.size());
     for (const Node& n : g.nodes) nodeHash_.push_back(kindHash(n));
     heavy_.resize(g.nodes.size());
@@ -36,6 +42,7 @@ class Fuser {
   }
 
   Fused run() {
+    if (!options_.unfused) joinForced();
     if (options_.unfused) {
       joinOrigins();
     } else if (options_.mergeMove || options_.placeMove || options_.inlineMove) {
@@ -55,6 +62,7 @@ class Fuser {
   const Target& target_;
   const FusionOptions& options_;
   Clusters clusters_;
+  Fences fences_;
   AccessOf access_;
   std::vector<Hash> nodeHash_;
   std::vector<bool> heavy_;
@@ -143,6 +151,35 @@ class Fuser {
     return nodes;
   }
 
+  // ---- what the user wants together, with all that lies between
+
+  void joinForced() {
+    for (const Fences::Pair& p : fences_.forced()) {
+      const int a = clusters_.of[p.from[0]];
+      for (const std::vector<int>* nodes : {&p.from, &p.to})
+        for (int n : *nodes) joinAll(p, a, clusters_.of[n]);
+      if (const Trial& t = tried(clusters_.list[a].nodes); t.refusal.reason != Reason::None)
+        userError("fuse: {} and {} can't be one kernel: {}", p.fromName, p.toName,
+                  toText(t.refusal));
+    }
+  }
+  void joinAll(const Fences::Pair& p, int a, int b) {
+    if (a == b) return;
+    for (int c : {a, b})
+      if (isHost(c) || isUpdate(c))
+        userError("fuse: {} and {} can't be one kernel: {} is no part of a kernel", p.fromName,
+                  p.toName, nameOf(c));
+    if (isCut(a, b))
+      userError("fuse: {} and {} can't be one kernel: a cut lies between them", p.fromName,
+                p.toName);
+    for (int way = clusters_.wayRound(a, b); way >= 0; way = clusters_.wayRound(a, b))
+      joinAll(p, a, way);
+    clusters_.merge(a, b);
+  }
+  bool isCut(int a, int b) const {
+    return fences_.between(clusters_.list[a].nodes, clusters_.list[b].nodes);
+  }
+
   // ---- one kernel a node of the input model
 
   void joinOrigins() {
@@ -173,7 +210,8 @@ class Fuser {
           continue;
         if (!from.as<Map>() && !isSqueeze(g_, from) && !from.as<Reduce>() && !from.as<Contract>())
           continue;
-        if (heavyOf(a) + heavyOf(b) > 1 || !fitsCode(a, b) || clusters_.wayRound(a, b) >= 0)
+        if (heavyOf(a) + heavyOf(b) > 1 || !fitsCode(a, b) || isCut(a, b) ||
+            clusters_.wayRound(a, b) >= 0)
           continue;
         clusters_.merge(a, b);
       }
@@ -218,10 +256,7 @@ class Fuser {
     clusters_.merge(a, b);
     clusters_.list[a].seconds = seconds;
   }
-  std::string nameOf(int c) const {
-    const int n = clusters_.list[c].nodes.front();
-    return g_.nodes[n].origin.empty() ? "%" + std::to_string(n) : g_.nodes[n].origin;
-  }
+  std::string nameOf(int c) const { return ledgerName(g_, clusters_.list[c].nodes.front()); }
   void refuse(int a, int b, Refusal r) {
     for (int n : clusters_.list[a].nodes)
       for (int m : clusters_.list[b].nodes) {
@@ -234,6 +269,7 @@ class Fuser {
 
   void consider(int a, int b) {
     if (isHost(a) || isHost(b) || isUpdate(a) || isUpdate(b)) return;
+    if (isCut(a, b)) return refuse(a, b, {Reason::UserFence, 0, 0, ""});
     if (!fitsCode(a, b)) {
       const double nodes =
           static_cast<double>(clusters_.list[a].nodes.size() + clusters_.list[b].nodes.size());
@@ -251,7 +287,7 @@ class Fuser {
   }
   /// The reason of a pair that no move asked about: what the oracle says of it now.
   Refusal why(int a, int b) {
-    if (options_.unfused) return {Reason::UserFence, 0, 0, ""};
+    if (options_.unfused || isCut(a, b)) return {Reason::UserFence, 0, 0, ""};
     if (const int way = clusters_.wayRound(a, b); way >= 0)
       return {Reason::Cycle, 0, 0, nameOf(way)};
     const double apart = secondsOf(a) + secondsOf(b);
@@ -308,7 +344,8 @@ class Fuser {
       for (size_t i = 0; i < all.size(); i++)
         for (size_t k = i + 1; k < all.size(); k++) {
           const int a = clusters_.of[all[i]], b = clusters_.of[all[k]];
-          if (a == b || isHost(a) || isHost(b) || isUpdate(a) || isUpdate(b) || !fitsCode(a, b))
+          if (a == b || isHost(a) || isHost(b) || isUpdate(a) || isUpdate(b) || !fitsCode(a, b) ||
+              isCut(a, b))
             continue;
           if (clusters_.list[a].after.count(b) || clusters_.list[b].after.count(a) ||
               clusters_.wayRound(a, b) >= 0)

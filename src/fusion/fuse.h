@@ -11,6 +11,9 @@ struct FusionOptions {
   Numerics numerics = Numerics::Ordered;
   bool inlineMove = true, placeMove = true, mergeMove = true;
   int64_t scratchBytes = 0;  ///< 0: the target's
+  /// Pairs of names of the input model's nodes, as the ledger has them; "*" in a pair means all others. `cut`: never in one kernel.
+  /// `force`: in one kernel, whatever it costs, with all that lies between them. UserError: a name that no node has, a pair that can't.
+  std::vector<std::pair<std::string, std::string>> cut, force;
 };
 
 struct Fused {

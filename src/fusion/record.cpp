@@ -4,6 +4,7 @@
 #include <numeric>
 #include <queue>
 
+#include "fusion/fences.h"
 #include "support/check.h"
 
 namespace tektite {
@@ -103,9 +104,6 @@ class Recorder {
 
   // ---- the ledger
 
-  std::string nameOf(int n) const {
-    return g_.nodes[n].origin.empty() ? "%" + std::to_string(n) : g_.nodes[n].origin;
-  }
   /// The cluster that computes a node for a reader: its own, or the reader's where it is repeated there.
   void edges() {
     std::vector<int> joined(g_.nodes.size());
@@ -120,7 +118,7 @@ class Recorder {
         if (from.as<Input>() || from.as<Const>() || std::ranges::find(seen, v) != seen.end())
           continue;
         seen.push_back(v);
-        Edge e{.from = v, .to = n, .fromName = nameOf(v.node), .toName = nameOf(n)};
+        Edge e{.from = v, .to = n, .fromName = ledgerName(g_, v.node), .toName = ledgerName(g_, n)};
         judge(e);
         if (e.verdict != Verdict::Unfused && find(v.node) != find(n)) {
           e.launchesSaved = 1;
@@ -163,7 +161,7 @@ class Recorder {
     for (int n : {from, to}) {
       const Node& node = g_.nodes[n];
       if (node.as<Branch>() || node.as<Loop>() || node.as<Scan>())
-        return {Reason::ControlFlow, 0, 0, nameOf(n)};
+        return {Reason::ControlFlow, 0, 0, ledgerName(g_, n)};
       if (const Call* c = node.as<Call>()) return {Reason::OpaqueCall, 0, 0, c->routine};
       if (node.as<Update>())
         return {Reason::TargetLacks, 0, 0, "a scatter in the middle of a kernel"};

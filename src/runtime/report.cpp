@@ -34,6 +34,7 @@ int64_t minimumBytes(const Program& program) {
 
 struct Totals {
   int64_t launches = 0, bytes = 0;
+  double predicted = 0;
 };
 
 Totals totalsOf(const Program& program) {
@@ -46,6 +47,7 @@ Totals totalsOf(const Program& program) {
       const Cost& cost = program.kernels[step.kernel].cost;
       totals.launches += std::max<int64_t>(cost.launches, 1);
       totals.bytes += cost.bytesRead + cost.bytesWritten;
+      totals.predicted += cost.seconds;
     }
   }
   return totals;
@@ -68,6 +70,8 @@ KernelReport reportOf(const Program& program, const Step& step) {
   report.scratchBytes = std::max(cost.scratchBytes, kernel.artifact.needs.scratchBytes);
   report.flops = cost.flops;
   report.recompute = cost.recompute;
+  report.registers = cost.registers;
+  report.predicted = cost.seconds;
   report.interpreted = kernel.interpreted;
   return report;
 }
@@ -114,12 +118,13 @@ std::string tableRow(const KernelReport& k, bool timed) {
   const std::string time = !timed          ? ""
                            : k.seconds < 0 ? fmt::format("{:>10} ", "")
                                            : fmt::format("{:>10} ", secondsText(k.seconds));
-  return fmt::format("{:<36} {:>4} {:>9} {:>9} {:>11} {}{}\n",
+  return fmt::format("{:<36} {:>4} {:>9} {:>9} {:>11} {:>9} {:>4} {}{}\n",
                      k.name.size() > 36 ? k.name.substr(0, 36) : k.name, k.launches,
                      bytesText(static_cast<double>(k.bytesRead)),
                      bytesText(static_cast<double>(k.bytesWritten)),
                      scaled(k.flops, {{1e9, "Gflop"}, {1e6, "Mflop"}, {1e3, "kflop"}, {1, "flop"}}),
-                     time, (k.interpreted ? "(interpreted) " : "") + nodesText(k.nodes, 60));
+                     secondsText(k.predicted), k.registers, time,
+                     (k.interpreted ? "(interpreted) " : "") + nodesText(k.nodes, 60));
 }
 
 }  // namespace
@@ -137,6 +142,7 @@ Report makeReport(const Program& fused, const Program* unfused) {
   const Totals totals = totalsOf(fused);
   report.launches = totals.launches;
   report.bytes = totals.bytes;
+  report.predicted = totals.predicted;
   report.bytesMinimum = minimumBytes(fused);
   report.peakBytes = fused.arenaBytes;
   report.edges = fused.ledger.edges;
@@ -144,6 +150,7 @@ Report makeReport(const Program& fused, const Program* unfused) {
     const Totals apart = totalsOf(*unfused);
     report.launchesUnfused = apart.launches;
     report.bytesUnfused = apart.bytes;
+    report.predictedUnfused = apart.predicted;
     report.peakBytesUnfused = unfused->arenaBytes;
   }
   return report;
@@ -157,9 +164,9 @@ void addTimes(Report& report, const Program& program, const std::vector<double>&
 
 std::string toText(const Report& report, bool edges) {
   const bool timed = report.seconds >= 0;
-  std::string text =
-      fmt::format("{:<36} {:>4} {:>9} {:>9} {:>11} {}{}\n", "kernel", "n", "read", "written",
-                  "work", timed ? fmt::format("{:>10} ", "time") : "", "nodes");
+  std::string text = fmt::format("{:<36} {:>4} {:>9} {:>9} {:>11} {:>9} {:>4} {}{}\n", "kernel",
+                                 "n", "read", "written", "work", "predicted", "regs",
+                                 timed ? fmt::format("{:>10} ", "time") : "", "nodes");
   for (const KernelReport& kernel : report.kernels) text += tableRow(kernel, timed);
   const auto line = [&](const char* what, const std::string& fused, const std::string& unfused) {
     text += fmt::format("{:<24} {:>12} {:>12}\n", what, fused, unfused);
@@ -171,6 +178,7 @@ std::string toText(const Report& report, bool edges) {
   line("main-memory bytes", bytes(report.bytes), bytes(report.bytesUnfused));
   line("  (least possible)", bytes(report.bytesMinimum), "");
   line("peak of intermediates", bytes(report.peakBytes), bytes(report.peakBytesUnfused));
+  line("predicted time", secondsText(report.predicted), secondsText(report.predictedUnfused));
   if (timed)
     line("time", secondsText(report.seconds),
          report.secondsUnfused < 0 ? "" : secondsText(report.secondsUnfused));
@@ -192,7 +200,9 @@ std::string toJson(const Report& report) {
                 {"bytes_written", k.bytesWritten},
                 {"flops", k.flops},
                 {"scratch_bytes", k.scratchBytes},
-                {"recompute", k.recompute}};
+                {"recompute", k.recompute},
+                {"registers", k.registers},
+                {"predicted_ms", k.predicted * 1e3}};
     if (k.interpreted) kernel["interpreted"] = true;
     if (k.seconds >= 0) kernel["ms"] = k.seconds * 1e3;
     json["kernels"].push_back(kernel);
@@ -204,6 +214,8 @@ std::string toJson(const Report& report) {
   json["bytes_minimum"] = report.bytesMinimum;
   json["peak_bytes"] = report.peakBytes;
   json["peak_bytes_unfused"] = report.peakBytesUnfused;
+  json["predicted_ms"] = report.predicted * 1e3;
+  json["predicted_ms_unfused"] = report.predictedUnfused * 1e3;
   json["edges"] = Json::array();
   for (const Edge& edge : report.edges) json["edges"].push_back(jsonOf(edge));
   return json.dump(2);

@@ -12,6 +12,8 @@ struct KernelReport {
   std::vector<std::string> nodes;
   int64_t launches = 1, bytesRead = 0, bytesWritten = 0, scratchBytes = 0;
   double flops = 0, recompute = 1;
+  int registers = 0;         ///< vector registers that the widest stage demands
+  double predicted = 0;      ///< seconds, by the cost model
   double seconds = -1;       ///< measured, of one run; negative: not measured
   bool interpreted = false;  ///< by the graph interpreter: no code
 };
@@ -21,6 +23,7 @@ struct Report {
   int64_t bytes = 0, bytesUnfused = 0,
           bytesMinimum = 0;                     ///< minimum: inputs, constants and outputs once
   int64_t peakBytes = 0, peakBytesUnfused = 0;  ///< of intermediates, as planned
+  double predicted = 0, predictedUnfused = 0;   ///< seconds, by the cost model
   double seconds = -1, secondsUnfused = -1;     ///< measured, of one run
   std::vector<Edge> edges;
 };

@@ -1,0 +1,63 @@
+#include "fusion/fences.h"
+
+#include <algorithm>
+
+#include "support/check.h"
+
+namespace tektite {
+namespace {
+
+std::vector<int> nodesNamed(const Graph& g, const std::string& name, const char* option) {
+  std::vector<int> out;
+  for (int n = 0; n < static_cast<int>(g.nodes.size()); n++)
+    if (!g.nodes[n].as<Input>() && !g.nodes[n].as<Const>() && ledgerName(g, n) == name)
+      out.push_back(n);
+  if (out.empty())
+    userError("{}: '{}' found, expected the name of a node that is there after the passes", option,
+              name);
+  return out;
+}
+
+std::vector<Fences::Pair> pairsOf(const Graph& g,
+                                  const std::vector<std::pair<std::string, std::string>>& names,
+                                  const char* option, bool mayMeanAll) {
+  std::vector<Fences::Pair> out;
+  for (auto [a, b] : names) {
+    if (a == "*") std::swap(a, b);
+    const bool all = b == "*";
+    if (all && !mayMeanAll) userError("{}: '*' found, expected the name of a node", option);
+    out.push_back(
+        {nodesNamed(g, a, option), all ? std::vector<int>{} : nodesNamed(g, b, option), a, b});
+  }
+  return out;
+}
+
+bool meets(const std::vector<int>& a, const std::vector<int>& b) {
+  return std::ranges::any_of(a, [&](int n) { return std::ranges::binary_search(b, n); });
+}
+
+/// Has the set a node that isn't in the list?
+bool leaves(const std::vector<int>& set, const std::vector<int>& list) {
+  return std::ranges::any_of(set, [&](int n) { return !std::ranges::binary_search(list, n); });
+}
+
+}  // namespace
+
+std::string ledgerName(const Graph& g, int node) {
+  return g.nodes[node].origin.empty() ? "%" + std::to_string(node) : g.nodes[node].origin;
+}
+
+Fences::Fences(const Graph& g, const FusionOptions& options)
+    : cuts_(pairsOf(g, options.cut, "cut", true)),
+      forced_(pairsOf(g, options.force, "fuse", false)) {}
+
+bool Fences::between(const std::vector<int>& a, const std::vector<int>& b) const {
+  const auto other = [](const Pair& p, const std::vector<int>& set) {
+    return p.to.empty() ? leaves(set, p.from) : meets(set, p.to);
+  };
+  return std::ranges::any_of(cuts_, [&](const Pair& p) {
+    return (meets(a, p.from) && other(p, b)) || (meets(b, p.from) && other(p, a));
+  });
+}
+
+}  // namespace tektite

@@ -1,0 +1,25 @@
+#pragma once
+#include "fusion/clusters.h"
+
+namespace tektite {
+
+/// What the user wants apart, or together: FusionOptions::cut and ::force as sets of nodes.
+class Fences {
+ public:
+  /// UserError: a name that no node of the graph has.
+  Fences(const Graph&, const FusionOptions&);
+  /// Does a cut lie between these two sets of nodes?
+  bool between(const std::vector<int>& a, const std::vector<int>& b) const;
+  struct Pair {
+    std::vector<int> from, to;  ///< nodes, ascending; `to` empty: all others
+    std::string fromName, toName;
+  };
+  const std::vector<Pair>& forced() const { return forced_; }
+
+ private:
+  std::vector<Pair> cuts_, forced_;
+};
+/// What the ledger calls a node: its origin; else %id.
+std::string ledgerName(const Graph&, int node);
+
+}  // namespace tektite
