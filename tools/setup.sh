@@ -68,3 +68,9 @@ fetch_models() {
   venv || return 1
   build/venv/bin/python tools/models/fetch.py build/models "${missing[@]}"
 }
+
+# Makes ONNX's backend tests in build/conformance; fails where the packages for it cannot be had.
+make_conformance() {
+  venv || return 1
+  build/venv/bin/python tools/conformance.py build/conformance
+}

@@ -84,8 +84,17 @@ struct Summary {
   int64_t bytes, bytesUnfused,
       bytesMinimum;  ///< main-memory traffic of a run, planned; at least: inputs, constants and outputs once
   int64_t peakBytes, peakBytesUnfused;  ///< of intermediate values
-  int compilations;                     ///< programs compiled so far, one for each set of extents
+  int compilations;  ///< programs compiled so far: one for each set of extents, and for each part of a model in parts
 };
+
+/// An output with memory of its own: row-major.
+struct Result {
+  Type type;
+  std::vector<int64_t> shape;
+  std::shared_ptr<const void> data;
+};
+
+struct ExecutableState;
 
 /// A compiled model. Not for use by several threads at once.
 class Executable {
@@ -96,7 +105,11 @@ class Executable {
   /// The same for inputs of these shapes; compiles where they are new.
   void run(const std::vector<const void*>& inputs,
            const std::vector<std::vector<int64_t>>& inputShapes, const std::vector<void*>& outputs);
-  /// The shapes of the outputs for inputs of these shapes; compiles where they are new.
+  /// The same for every model, also for those whose outputs have shapes that only a run tells: it is compiled part by part while it
+  /// runs, and again for what is new in shapes or in elements that decide shapes.
+  std::vector<Result> results(const std::vector<const void*>& inputs,
+                              const std::vector<std::vector<int64_t>>& inputShapes);
+  /// The shapes of the outputs for inputs of these shapes; compiles where they are new. Not for outputs whose shapes depend on data.
   std::vector<std::vector<int64_t>> outputShapes(
       const std::vector<std::vector<int64_t>>& inputShapes);
 
@@ -107,8 +120,7 @@ class Executable {
 
  private:
   friend class Model;
-  struct State;
-  std::shared_ptr<State> state_;
+  std::shared_ptr<ExecutableState> state_;
 };
 
 /// A tensor program: loaded, or built with a Network. Immutable.
@@ -118,7 +130,7 @@ class Model {
   static Model parse(std::string_view graphText);
   std::vector<Port> inputs() const;
   std::vector<Port> outputs() const;
-  std::string text() const;  ///< the graph, as parse() reads it
+  std::string text() const;  ///< the graph, as parse() reads it; a model whose shapes depend on data is none
   Executable compile(const Settings& settings = {}) const;
 
  private:

@@ -2,12 +2,15 @@
 #include <tektite/tektite.h>
 
 #include "ir/builder.h"
+#include "onnx/import.h"
 
 namespace tektite {
 inline namespace api {
 
 struct Model::State {
   Graph graph;
+  RestPtr parts;   ///< a model in parts: it has no graph
+  ModelInfo info;  ///< of one in parts
 };
 
 struct NetworkState {
@@ -21,7 +24,7 @@ struct Access {
   static const Graph& graph(const Model& model) { return model.state_->graph; }
   static Model model(Graph graph) {
     Model model;
-    model.state_ = std::make_shared<Model::State>(Model::State{std::move(graph)});
+    model.state_ = std::make_shared<Model::State>(Model::State{std::move(graph), nullptr, {}});
     return model;
   }
   static std::shared_ptr<NetworkState> network(const Tensor&);  ///< UserError: an empty tensor

@@ -8,6 +8,7 @@
 #include "api/access.h"
 #include "onnx/import.h"
 #include "runtime/cache.h"
+#include "runtime/chain.h"
 #include "runtime/report.h"
 #include "runtime/specialize.h"
 #include "support/check.h"
@@ -21,6 +22,8 @@ static_assert(static_cast<int>(Type::F64) == static_cast<int>(DType::F64) &&
               "Type is DType's public face");
 
 namespace {
+
+using Shapes = std::vector<std::vector<int64_t>>;
 
 Shape shapeOf(const std::vector<Expr>& extents) {
   Shape shape;
@@ -60,7 +63,13 @@ CompileOptions optionsOf(const Settings& settings) {
 // ---- Model
 
 Model Model::load(const std::string& path) {
-  if (!path.ends_with(".tk")) return Access::model(importOnnx(path));
+  if (!path.ends_with(".tk")) {
+    OpenedModel opened = openModel(path);
+    if (opened.graph) return Access::model(std::move(*opened.graph));
+    Model model;
+    model.state_ = std::make_shared<State>(State{{}, opened.parts, std::move(opened.info)});
+    return model;
+  }
   std::ifstream file(path);
   if (!file) userError("{}: cannot be read: {}", path, std::strerror(errno));
   std::stringstream text;
@@ -78,6 +87,8 @@ Model Model::parse(std::string_view graphText) {
 
 std::vector<Port> Model::inputs() const {
   std::vector<Port> ports;
+  for (const ModelInfo::Port& port : state_->info.inputs)
+    ports.push_back(portOf(port.name, port.type));
   for (Value v : state_->graph.inputs())
     ports.push_back(portOf(state_->graph.node(v).name, state_->graph.type(v)));
   return ports;
@@ -86,6 +97,8 @@ std::vector<Port> Model::inputs() const {
 std::vector<Port> Model::outputs() const {
   const Graph& graph = state_->graph;
   std::vector<Port> ports;
+  for (const ModelInfo::Port& port : state_->info.outputs)
+    ports.push_back(portOf(port.name, port.type));
   for (size_t i = 0; i < graph.outputs.size(); ++i) {
     ports.push_back(portOf(i < graph.outputNames.size() ? graph.outputNames[i] : "",
                            graph.type(graph.outputs[i])));
@@ -93,42 +106,24 @@ std::vector<Port> Model::outputs() const {
   return ports;
 }
 
-std::string Model::text() const { return toText(state_->graph); }
+std::string Model::text() const {
+  if (state_->parts) userError("the model's shapes depend on data: it is no one graph");
+  return toText(state_->graph);
+}
 
 // ---- Executable
 
-struct Executable::State {
-  State(const Graph& graph, const Settings& settings)
-      : specializer(graph, optionsOf(settings), static_cast<size_t>(std::max(settings.kept, 1))),
-        dims(settings.dims) {}
-
-  Specializer specializer;
-  std::map<std::string, int64_t> dims;
-  std::vector<std::vector<int64_t>>
-      shapes;  // of the run before, whose instance is still at the front
-  Specializer::Instance* last = nullptr;
-
-  Specializer::Instance& current() { return last ? *last : use(specializer.at(dims)); }
-  Specializer::Instance& use(Specializer::Instance& instance) {
-    last = &instance;
-    return instance;
-  }
-  Specializer::Instance& forShapes(const std::vector<std::vector<int64_t>>& inputShapes) {
-    if (last && shapes == inputShapes) return *last;
-    use(specializer.at(inputShapes));
-    shapes = inputShapes;
-    return *last;
-  }
+struct ExecutableState {
+  virtual ~ExecutableState() = default;
+  virtual void run(const std::vector<const void*>& inputs, const std::vector<void*>& outputs) = 0;
+  virtual void run(const std::vector<const void*>& inputs, const Shapes& shapes,
+                   const std::vector<void*>& outputs) = 0;
+  virtual std::vector<Result> results(const std::vector<const void*>& inputs,
+                                      const Shapes& shapes) = 0;
+  virtual Shapes outputShapes(const Shapes& inputShapes) = 0;
+  virtual std::vector<Report> reports() = 0;  ///< of the programs that the last run met
+  virtual int compilations() const = 0;
 };
-
-Executable Model::compile(const Settings& settings) const {
-  Executable executable;
-  executable.state_ = std::make_shared<Executable::State>(state_->graph, settings);
-  bool free = false;  // extents that only a run's inputs decide
-  for (const auto& [name, range] : state_->graph.dims) free = free || !settings.dims.count(name);
-  if (!free) executable.state_->current();
-  return executable;
-}
 
 namespace {
 
@@ -136,56 +131,227 @@ void checkCount(size_t found, size_t expected, const char* what) {
   if (found != expected) userError("{} {} found, expected {}", found, what, expected);
 }
 
-void runOn(Specializer::Instance& instance, const std::vector<const void*>& inputs,
-           const std::vector<void*>& outputs) {
-  checkCount(inputs.size(), instance.program->inputs.size(), "input buffers");
-  checkCount(outputs.size(), instance.program->outputs.size(), "output buffers");
-  instance.session->run(inputs.data(), outputs.data());
+Report reportOn(const Program& program, const Graph& graph, CompileOptions apart) {
+  apart.fusion.unfused = apart.interpret = true;  // planned, not compiled
+  return makeReport(program, tektite::compile(graph, apart).get());
 }
 
-Report reportOn(Specializer& specializer, const Specializer::Instance& instance) {
-  CompileOptions apart = specializer.options();
-  apart.fusion.unfused = apart.interpret = true;  // planned, not compiled
-  return makeReport(*instance.program, tektite::compile(instance.graph, apart).get());
-}
+/// A model that is one graph.
+class Whole : public ExecutableState {
+ public:
+  Whole(const Graph& graph, const Settings& settings)
+      : specializer_(graph, optionsOf(settings), static_cast<size_t>(std::max(settings.kept, 1))),
+        dims_(settings.dims) {
+    bool free = false;  // extents that only a run's inputs decide
+    for (const auto& [name, range] : graph.dims) free = free || !settings.dims.count(name);
+    if (!free) current();
+  }
+  void run(const std::vector<const void*>& inputs, const std::vector<void*>& outputs) override {
+    runOn(current(), inputs, outputs);
+  }
+  void run(const std::vector<const void*>& inputs, const Shapes& shapes,
+           const std::vector<void*>& outputs) override {
+    runOn(forShapes(shapes), inputs, outputs);
+  }
+  std::vector<Result> results(const std::vector<const void*>& inputs,
+                              const Shapes& shapes) override {
+    std::vector<Result> results;
+    std::vector<void*> outputs;
+    for (const TensorType& type : forShapes(shapes).program->outputs) {
+      const auto array = std::make_shared<Array>(type.dtype, type.extents());
+      outputs.push_back(array->data());
+      results.push_back({static_cast<Type>(type.dtype), array->shape, {array, array->data()}});
+    }
+    runOn(*last_, inputs, outputs);
+    return results;
+  }
+  Shapes outputShapes(const Shapes& inputShapes) override {
+    Shapes shapes;
+    for (const TensorType& type : forShapes(inputShapes).program->outputs)
+      shapes.push_back(type.extents());
+    return shapes;
+  }
+  std::vector<Report> reports() override {
+    const Specializer::Instance& i = current();
+    return {reportOn(*i.program, i.graph, specializer_.options())};
+  }
+  int compilations() const override { return specializer_.compilations(); }
+
+ private:
+  Specializer::Instance& current() { return last_ ? *last_ : use(specializer_.at(dims_)); }
+  Specializer::Instance& use(Specializer::Instance& instance) {
+    last_ = &instance;
+    return instance;
+  }
+  Specializer::Instance& forShapes(const Shapes& inputShapes) {
+    if (last_ && shapes_ == inputShapes) return *last_;
+    use(specializer_.at(inputShapes));
+    shapes_ = inputShapes;
+    return *last_;
+  }
+  static void runOn(Specializer::Instance& instance, const std::vector<const void*>& inputs,
+                    const std::vector<void*>& outputs) {
+    checkCount(inputs.size(), instance.program->inputs.size(), "input buffers");
+    checkCount(outputs.size(), instance.program->outputs.size(), "output buffers");
+    instance.session->run(inputs.data(), outputs.data());
+  }
+
+  Specializer specializer_;
+  std::map<std::string, int64_t> dims_;
+  Shapes shapes_;  // of the run before, whose instance is still at the front
+  Specializer::Instance* last_ = nullptr;
+};
+
+/// A model in parts.
+class InParts : public ExecutableState {
+ public:
+  InParts(RestPtr parts, ModelInfo info, const Settings& settings)
+      : info_(std::move(info)), dims_(settings.dims), team_(optionsOf(settings).threads),
+        chain_(std::move(parts), optionsOf(settings), team_) {}
+  void run(const std::vector<const void*>& inputs, const std::vector<void*>& outputs) override {
+    run(inputs, knownShapes(), outputs);
+  }
+  void run(const std::vector<const void*>& inputs, const Shapes& shapes,
+           const std::vector<void*>& outputs) override {
+    const auto given = carried(inputs, shapes);
+    checkStatic(given);
+    const std::vector<Carried> made = chain_.run(given);
+    checkCount(outputs.size(), made.size(), "output buffers");
+    for (size_t i = 0; i < made.size(); ++i)
+      std::memcpy(outputs[i], made[i].data,
+                  static_cast<size_t>(elementsOf(made[i].shape) * bytes(made[i].type)));
+  }
+  std::vector<Result> results(const std::vector<const void*>& inputs,
+                              const Shapes& shapes) override {
+    std::vector<Result> results;
+    for (const Carried& c : chain_.run(carried(inputs, shapes))) {
+      std::shared_ptr<const void> owner = c.owner;
+      const void* data = c.data;
+      if (!owner) {  // an input as it was
+        const auto copy = std::make_shared<Array>(arrayFrom(c));
+        data = copy->data();
+        owner = copy;
+      }
+      results.push_back({static_cast<Type>(c.type), c.shape, {owner, data}});
+    }
+    return results;
+  }
+  Shapes outputShapes(const Shapes& inputShapes) override {
+    const Part& part =
+        checkStatic(carried(std::vector<const void*>(inputShapes.size()), inputShapes));
+    Shapes shapes;
+    for (const int id : part.results) {
+      const auto at = std::find(part.outputs.begin(), part.outputs.end(), id);
+      shapes.push_back(at == part.outputs.end()
+                           ? inputShapes.at(static_cast<size_t>(id))
+                           : part.graph.type(part.graph.outputs[at - part.outputs.begin()]).extents());
+    }
+    return shapes;
+  }
+  std::vector<Report> reports() override {
+    if (chain_.reached().empty())
+      userError("nothing has run yet, and only a run tells what the model's parts are");
+    std::vector<Report> reports;
+    for (const auto& stage : chain_.reached())
+      if (stage->program)
+        reports.push_back(reportOn(*stage->program, stage->graph, chain_.options()));
+    return reports;
+  }
+  int compilations() const override { return chain_.compilations(); }
+
+ private:
+  Shapes knownShapes() const {
+    Shapes shapes;
+    for (const ModelInfo::Port& port : info_.inputs) {
+      shapes.emplace_back();
+      for (const Expr& e : port.type.shape) {
+        const Var* name = e.as<Var>();
+        if (name && !dims_.count(name->name))
+          userError("input '{}': {} has no number, expected the shapes of the inputs", port.name,
+                    name->name);
+        shapes.back().push_back(name ? dims_.at(name->name) : *asInteger(e));
+      }
+    }
+    return shapes;
+  }
+  std::vector<Carried> carried(const std::vector<const void*>& inputs, const Shapes& shapes) const {
+    checkCount(inputs.size(), info_.inputs.size(), "input buffers");
+    checkCount(shapes.size(), info_.inputs.size(), "shapes of inputs");
+    std::vector<Carried> out;
+    for (size_t i = 0; i < inputs.size(); ++i)
+      out.push_back({info_.inputs[i].type.dtype, shapes[i], inputs[i], nullptr});
+    return out;
+  }
+  const Part& checkStatic(const std::vector<Carried>& inputs) {
+    const Part& part = chain_.first(inputs).part;
+    if (part.rest || part.loop)
+      userError("the shapes of the outputs depend on data ({}), expected a call of results()",
+                part.asks);
+    return part;
+  }
+
+  ModelInfo info_;
+  std::map<std::string, int64_t> dims_;
+  Team team_;
+  Chain chain_;
+};
 
 }  // namespace
 
+Executable Model::compile(const Settings& settings) const {
+  Executable executable;
+  if (state_->parts)
+    executable.state_ = std::make_shared<InParts>(state_->parts, state_->info, settings);
+  else
+    executable.state_ = std::make_shared<Whole>(state_->graph, settings);
+  return executable;
+}
+
 void Executable::run(const std::vector<const void*>& inputs, const std::vector<void*>& outputs) {
-  runOn(state_->current(), inputs, outputs);
+  state_->run(inputs, outputs);
 }
 
-void Executable::run(const std::vector<const void*>& inputs,
-                     const std::vector<std::vector<int64_t>>& inputShapes,
+void Executable::run(const std::vector<const void*>& inputs, const Shapes& inputShapes,
                      const std::vector<void*>& outputs) {
-  runOn(state_->forShapes(inputShapes), inputs, outputs);
+  state_->run(inputs, inputShapes, outputs);
 }
 
-std::vector<std::vector<int64_t>> Executable::outputShapes(
-    const std::vector<std::vector<int64_t>>& inputShapes) {
-  std::vector<std::vector<int64_t>> shapes;
-  for (const TensorType& type : state_->forShapes(inputShapes).program->outputs)
-    shapes.push_back(type.extents());
-  return shapes;
+std::vector<Result> Executable::results(const std::vector<const void*>& inputs,
+                                        const Shapes& inputShapes) {
+  return state_->results(inputs, inputShapes);
+}
+
+Shapes Executable::outputShapes(const Shapes& inputShapes) {
+  return state_->outputShapes(inputShapes);
 }
 
 Summary Executable::summary() const {
-  const Report r = reportOn(state_->specializer, state_->current());
-  return {r.launches,
-          r.launchesUnfused,
-          r.bytes,
-          r.bytesUnfused,
-          r.bytesMinimum,
-          r.peakBytes,
-          r.peakBytesUnfused,
-          state_->specializer.compilations()};
+  Summary all{};
+  for (const Report& r : state_->reports()) {
+    all.launches += r.launches;
+    all.launchesUnfused += r.launchesUnfused;
+    all.bytes += r.bytes;
+    all.bytesUnfused += r.bytesUnfused;
+    all.bytesMinimum += r.bytesMinimum;
+    all.peakBytes = std::max(all.peakBytes, r.peakBytes);
+    all.peakBytesUnfused = std::max(all.peakBytesUnfused, r.peakBytesUnfused);
+  }
+  all.compilations = state_->compilations();
+  return all;
 }
 
 std::string Executable::explain() const {
-  return toText(reportOn(state_->specializer, state_->current()), true);
+  std::string text;
+  for (const Report& r : state_->reports()) text += (text.empty() ? "" : "\n") + toText(r, true);
+  return text;
 }
+
 std::string Executable::explainJson() const {
-  return toJson(reportOn(state_->specializer, state_->current()));
+  const std::vector<Report> reports = state_->reports();
+  if (reports.size() == 1) return toJson(reports[0]);
+  std::string text;
+  for (const Report& r : reports) text += (text.empty() ? "[" : ",") + toJson(r);
+  return text.empty() ? "[]" : text + "]";
 }
 
 }  // namespace api

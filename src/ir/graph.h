@@ -100,7 +100,7 @@ struct
       scanned;  // axis 0 of scanned operands and results is the time axis; `reverse`: from the end, a flag each
   std::vector<bool> reverse;  // of scanned operands, then of scanned results
 };
-struct Call {  // a host routine of the closed set (runtime/routines.h)
+struct Call {  // a host routine of the closed set (ir/routines.h)
   std::string routine;
   std::map<std::string, std::vector<double>> numbers;  // its parameters
   std::map<std::string, std::string> texts;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "ir/graph_kernels.h"
+#include "ir/routines.h"
 #include "support/check.h"
 #include "support/overloaded.h"
 
@@ -12,6 +13,12 @@ namespace {
 
 using Tensors = std::vector<Tensor>;
 using Dims = std::unordered_map<std::string, Expr>;
+
+int64_t elementsOf(const std::vector<int64_t>& shape) {
+  int64_t n = 1;
+  for (const int64_t extent : shape) n *= extent;
+  return n;
+}
 
 Tensor part(const Tensor& t, int64_t at) {  // of axis 0, without a copy
   Tensor out{t.dtype, {t.shape.begin() + 1, t.shape.end()}, nullptr};
@@ -223,10 +230,28 @@ class Evaluation {
   }
 
   Tensors call(const Call& c, const Node& n, const Tensors& operands) {
-    if (!options_.routine) userError("no host routine '{}' here", c.routine);
-    Tensors out = options_.routine(c, n, operands);
+    Tensors out = options_.routine ? options_.routine(c, n, operands) : routine(c, n, operands);
     born(n, out);
     return out;
+  }
+
+  Tensors routine(const Call& c, const Node& n, const Tensors& operands) const {
+    std::vector<std::vector<char>> memory;
+    std::vector<RoutineBuffer> in, out;
+    const auto buffer = [&](DType type, const std::vector<int64_t>& shape) -> RoutineBuffer {
+      memory.emplace_back(static_cast<size_t>(elementsOf(shape) * bytes(type)) + 1);
+      return {type, shape, memory.back().data()};
+    };
+    for (const Tensor& t : operands) {
+      in.push_back(buffer(t.dtype, t.shape));
+      t.toRaw(in.back().data);
+    }
+    const Node known = mapExprs(n, [&](const Expr& e) { return substitute(e, dims_); });
+    for (const TensorType& t : known.results) out.push_back(buffer(t.dtype, t.extents()));
+    runRoutine(c, in, out);
+    Tensors results;
+    for (const RoutineBuffer& b : out) results.push_back(Tensor::fromRaw(b.type, b.shape, b.data));
+    return results;
   }
 
   const EvalOptions& options_;

@@ -36,7 +36,7 @@ struct Tensor {
 struct EvalOptions {
   std::map<std::string, int64_t> dims;  ///< named dims that no input's shape says
   std::function<std::vector<Tensor>(const Call&, const Node&, const std::vector<Tensor>&)>
-      routine;      ///< host routines; none: UserError
+      routine;      ///< host routines; none: those of ir/routines.h
   int threads = 2;  ///< for large nodes; the result doesn't depend on it
   std::function<void(int node, const std::vector<Tensor>&)>
       observe;  ///< sees every node's results, in order (outermost graph only)

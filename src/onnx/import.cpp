@@ -1,12 +1,9 @@
 #include "onnx/import.h"
 
-#include <onnx/onnx_pb.h>
-
 #include <algorithm>
-#include <set>
 
 #include "ir/expr.h"
-#include "onnx/model.h"
+#include "onnx/cut.h"
 #include "ops/util.h"
 #include "support/check.h"
 
@@ -16,93 +13,47 @@ namespace {
 constexpr int64_t kLargestDim =
     1'000'000'000;  // slices "to the end" are written with numbers from here on
 
-/// The values that names mean. Initialisers become constants where they are first read.
-struct Scope {
-  std::map<std::string, Value> values;
-  std::map<std::string, const onnx::TensorProto*> initializers;
-  std::map<std::string, const onnx::AttributeProto*>
-      attributes;  ///< of a function's call, for references
-};
-
-using Names = std::set<std::string>;
-
-/// Adds the names that the graph reads from around it.
-void readFromOutside(const onnx::GraphProto& g, Names& out) {
-  Names own;
-  for (const auto& i : g.input()) own.insert(i.name());
-  for (const auto& i : g.initializer()) own.insert(i.name());
-  const auto read = [&](const std::string& name) {
-    if (!name.empty() && !own.count(name)) out.insert(name);
-  };
-  for (const auto& n : g.node()) {
-    for (const auto& i : n.input()) read(i);
-    for (const auto& a : n.attribute()) {
-      if (!a.has_g()) continue;
-      Names inner;
-      readFromOutside(a.g(), inner);
-      for (const auto& i : inner) read(i);
-    }
-    for (const auto& o : n.output()) own.insert(o);
-  }
-  for (const auto& o : g.output()) read(o.name());
-}
-
-/// A name that graph text can say and that means nothing else there.
-std::string dimName(const std::string& from) {
-  std::string out;
-  for (const char c : from)
-    out += std::isalnum(static_cast<unsigned char>(c)) || c == '_' ? c : '_';
-  if (out.empty() || std::isdigit(static_cast<unsigned char>(out[0]))) out = "_" + out;
-  const bool coordinate =
-      out[0] == 'd' && out.find_first_not_of("0123456789", 1) == std::string::npos;
-  if (coordinate || out == "x" || opFromName(out) || dtypeFromName(out)) out += "_";
-  return out;
-}
-
-class Importer {
+/// The types that a model declares: for whom there are no others, and for checking those that are given.
+class Declared {
  public:
-  Importer(const Model& model, const ImportOptions& options, ModelInfo& info)
-      : model_(model), options_(options), info_(info) {}
-
-  Graph run() {
-    const onnx::ModelProto& m = model_.proto();
-    for (const auto& o : m.opset_import()) {
-      int64_t& version = opsets_[o.domain() == "ai.onnx" ? "" : o.domain()];
-      version = std::max(version, o.version());
+  Declared(const Source& source, const ImportOptions& options) : options_(options) {
+    const onnx::GraphProto& g = source.model.proto().graph();
+    Names initializers;
+    for (const auto& t : g.initializer()) initializers.insert(t.name());
+    for (const auto& i : g.input()) {
+      if (initializers.count(i.name())) continue;
+      if (!i.type().has_tensor_type()) userError("input '{}' is not a tensor", i.name());
+      info.inputs.push_back({i.name(), inputType(i)});
     }
-    for (const auto& f : m.functions()) functions_[{f.domain(), f.name()}] = &f;
-    info_.producer =
+    const onnx::ModelProto& m = source.model.proto();
+    info.producer =
         m.producer_name() + (m.producer_version().empty() ? "" : " " + m.producer_version());
-    info_.opset = static_cast<int>(opsets_[""]);
-    Builder b;
-    Scope scope;
-    for (const auto& t : m.graph().initializer()) scope.initializers[t.name()] = &t;
-    for (const auto& i : m.graph().input()) input(b, scope, i);
-    nodes(b, scope, m.graph().node(), "");
-    for (const auto& o : m.graph().output()) {
-      const Value v = lookup(b, scope, o.name());
-      if (!v) userError("output '{}' is not defined by any node", o.name());
-      b.graph.outputs.push_back(v);
-      b.graph.outputNames.push_back(o.name());
-      info_.outputs.push_back({o.name(), b.type(v)});
+    const auto opset = source.opsets.find("");
+    info.opset = opset == source.opsets.end() ? 0 : static_cast<int>(opset->second);
+  }
+
+  ModelInfo info;
+  std::map<std::string, DimRange> dims;  ///< those without a number
+
+  /// The outputs, where the model has parts. What it doesn't say of a shape is a dim of its own.
+  void outputs(const Source& source) {
+    for (const auto& o : source.model.proto().graph().output()) {
+      const auto& t = o.type().tensor_type();
+      TensorType type{t.elem_type() ? dtypeOfNumber(t.elem_type()) : DType::F32, {}};
+      for (int axis = 0; axis < t.shape().dim_size(); axis++) {
+        const auto& d = t.shape().dim(axis);
+        if (d.has_dim_value())
+          type.shape.emplace_back(d.dim_value());
+        else
+          type.shape.push_back(var(dimName(
+              d.dim_param().empty() ? fmt::format("{}_dim{}", o.name(), axis) : d.dim_param())));
+      }
+      info.outputs.push_back({o.name(), type});
     }
-    return std::move(b.graph);
   }
 
  private:
-  void input(Builder& b, Scope& scope, const onnx::ValueInfoProto& i) {
-    if (scope.initializers.count(i.name())) return;
-    if (const auto fixed = options_.fixed.find(i.name()); fixed != options_.fixed.end()) {
-      scope.values[i.name()] = b.constant(fixed->second.type, fixed->second.data, i.name());
-      return;
-    }
-    if (!i.type().has_tensor_type()) userError("input '{}' is not a tensor", i.name());
-    const TensorType type = inputType(b, i);
-    scope.values[i.name()] = b.input(i.name(), type);
-    info_.inputs.push_back({i.name(), type});
-  }
-
-  TensorType inputType(Builder& b, const onnx::ValueInfoProto& i) {
+  TensorType inputType(const onnx::ValueInfoProto& i) {
     const auto& tensor = i.type().tensor_type();
     if (!tensor.has_shape()) userError("input '{}' has no shape", i.name());
     TensorType type{dtypeOfNumber(tensor.elem_type()), {}};
@@ -117,7 +68,7 @@ class Importer {
         type.shape.push_back(d.dim_value());
       } else {
         type.shape.push_back(
-            dim(b, named ? d.dim_param() : fmt::format("{}_dim{}", i.name(), axis), named));
+            dim(named ? d.dim_param() : fmt::format("{}_dim{}", i.name(), axis), named));
       }
       axis++;
     }
@@ -138,174 +89,136 @@ class Importer {
     return {dtype, {shape.begin(), shape.end()}};
   }
 
-  Expr dim(Builder& b, const std::string& original, bool named) {
+  Expr dim(const std::string& original, bool named) {
     const std::string name = dimName(original);
-    if (std::none_of(info_.dims.begin(), info_.dims.end(),
+    if (std::none_of(info.dims.begin(), info.dims.end(),
                      [&](const ModelInfo::Dim& d) { return d.name == name; }))
-      info_.dims.push_back({name, named});
+      info.dims.push_back({name, named});
     for (const std::string& key : {name, original})
       if (const auto at = options_.dims.find(key); at != options_.dims.end()) return at->second;
-    b.graph.dims.try_emplace(name, DimRange{0, kLargestDim});
+    dims.try_emplace(name, DimRange{0, kLargestDim});
     return var(name);
   }
 
-  Value lookup(Builder& b, Scope& scope, const std::string& name) {
-    if (const auto at = scope.values.find(name); at != scope.values.end()) return at->second;
-    if (const auto at = scope.initializers.find(name); at != scope.initializers.end()) {
-      const TensorAttribute t = model_.tensor(*at->second);
-      return scope.values[name] = b.constant(t.type, t.data, name);
-    }
-    return {};
-  }
-
-  void nodes(Builder& b, Scope& scope,
-             const google::protobuf::RepeatedPtrField<onnx::NodeProto>& list,
-             const std::string& prefix) {
-    int index = 0;
-    for (const auto& n : list) {
-      const std::string name =
-          prefix + (n.name().empty() ? fmt::format("{}_{}", n.op_type(), index) : n.name());
-      index++;
-      try {
-        node(b, scope, n, name);
-      } catch (const UserError& e) {
-        if (placed_) throw;  // an inner node said it
-        placed_ = true;
-        userError("node '{}' ({}): {}", name, n.op_type(), e.what());
-      }
-    }
-  }
-
-  void node(Builder& b, Scope& scope, const onnx::NodeProto& n, const std::string& name) {
-    OpCall call{n.op_type()};
-    b.origin = name;
-    for (const auto& i : n.input()) {
-      call.in.push_back(i.empty() ? Value{} : lookup(b, scope, i));
-      if (!i.empty() && !call.in.back())
-        userError("input '{}' is not defined by any node before", i);
-    }
-    call.outputs = 0;
-    for (int i = 0; i < n.output_size(); i++)
-      if (!n.output(i).empty()) call.outputs = i + 1;
-    const std::string domain = n.domain() == "ai.onnx" ? "" : n.domain();
-    const auto function = functions_.find({domain, n.op_type()});
-    std::vector<Value> results;
-    if (function != functions_.end()) {
-      results = inlined(b, scope, *function->second, n, call.in, name);
-    } else {
-      call.opset = static_cast<int>(opsets_.count(domain) ? opsets_.at(domain) : 1);
-      for (const auto& a : n.attribute()) attribute(b, scope, call, a, name);
-      results = buildOp(b, call, domain);
-    }
-    for (int i = 0; i < call.outputs; i++)
-      if (!n.output(i).empty()) scope.values[n.output(i)] = results[static_cast<size_t>(i)];
-  }
-
-  std::vector<Value> inlined(Builder& b, const Scope& from, const onnx::FunctionProto& f,
-                             const onnx::NodeProto& call, const std::vector<Value>& in,
-                             const std::string& name) {
-    if (++depth_ > 64) userError("functions call each other without end");
-    Scope scope;
-    for (int i = 0; i < f.input_size(); i++)
-      scope.values[f.input(i)] =
-          static_cast<size_t>(i) < in.size() ? in[static_cast<size_t>(i)] : Value{};
-    for (const auto& a : call.attribute()) {
-      const auto referred = from.attributes.find(a.ref_attr_name());
-      scope.attributes[a.name()] =
-          a.ref_attr_name().empty() || referred == from.attributes.end() ? &a : referred->second;
-    }
-    const auto opsets = opsets_;
-    for (const auto& o : f.opset_import())
-      opsets_[o.domain() == "ai.onnx" ? "" : o.domain()] = o.version();
-    nodes(b, scope, f.node(), name + "/");
-    opsets_ = opsets;
-    std::vector<Value> out;
-    for (const auto& o : f.output()) out.push_back(lookup(b, scope, o));
-    depth_--;
-    return out;
-  }
-
-  void attribute(Builder& b, Scope& scope, OpCall& call, const onnx::AttributeProto& given,
-                 const std::string& name) {
-    const onnx::AttributeProto* a = &given;
-    if (!given.ref_attr_name().empty()) {
-      const auto at = scope.attributes.find(given.ref_attr_name());
-      if (at == scope.attributes.end()) return;  // the caller left it out: the default holds
-      a = at->second;
-    }
-    Attribute& out = call.attributes[given.name()];
-    using A = onnx::AttributeProto;
-    switch (a->type()) {
-      case A::INT: out = static_cast<int64_t>(a->i()); break;
-      case A::FLOAT: out = static_cast<double>(a->f()); break;
-      case A::STRING: out = a->s(); break;
-      case A::INTS: out = std::vector<int64_t>(a->ints().begin(), a->ints().end()); break;
-      case A::FLOATS: out = std::vector<double>(a->floats().begin(), a->floats().end()); break;
-      case A::STRINGS:
-        out = std::vector<std::string>(a->strings().begin(), a->strings().end());
-        break;
-      case A::TENSOR: out = model_.tensor(a->t()); break;
-      case A::GRAPH: out = body(b, scope, a->g(), name); break;
-      default: userError("attribute '{}' is of a kind that is not supported", given.name());
-    }
-  }
-
-  /// The body refers to the model and to this importer: it is built while the node is imported.
-  Body body(Builder& b, Scope& scope, const onnx::GraphProto& g, const std::string& name) {
-    Names outside;
-    readFromOutside(g, outside);
-    Body out;
-    std::vector<std::string> captured;
-    for (const std::string& o : outside)
-      if (const Value v = lookup(b, scope, o)) {
-        captured.push_back(o);
-        out.captured.push_back(v);
-      }
-    for (const auto& i : g.input()) {
-      const auto& tensor = i.type().tensor_type();
-      out.inputs.push_back(i.name());
-      out.inputTypes.push_back(
-          {tensor.elem_type() ? dtypeOfNumber(tensor.elem_type()) : DType::Bool, {}});
-    }
-    out.build = [this, &g, &scope, captured, name](Builder& into, const std::vector<Value>& inputs,
-                                                   const std::vector<Value>& around) {
-      Scope inner;
-      inner.attributes = scope.attributes;
-      for (size_t i = 0; i < captured.size(); i++) inner.values[captured[i]] = around.at(i);
-      for (const auto& t : g.initializer()) inner.initializers[t.name()] = &t;
-      for (int i = 0; i < g.input_size(); i++)
-        inner.values[g.input(i).name()] = inputs.at(static_cast<size_t>(i));
-      nodes(into, inner, g.node(), name + "/");
-      into.origin = name;
-      std::vector<Value> results;
-      for (const auto& o : g.output()) {
-        results.push_back(lookup(into, inner, o.name()));
-        if (!results.back()) userError("output '{}' of its graph is not defined", o.name());
-      }
-      return results;
-    };
-    return out;
-  }
-
-  const Model& model_;
   const ImportOptions& options_;
-  ModelInfo& info_;
-  std::map<std::string, int64_t> opsets_;
-  std::map<std::pair<std::string, std::string>, const onnx::FunctionProto*> functions_;
-  int depth_ = 0;
-  bool placed_ = false;
 };
+
+Frame mainFrame(const Source& source, const std::vector<ModelInfo::Port>& inputs) {
+  const onnx::GraphProto& g = source.model.proto().graph();
+  Frame f{&g.node(), 0, "", std::make_shared<Scope>(), source.opsets, {}};
+  for (const auto& t : g.initializer()) f.scope->initializers[t.name()] = &t;
+  for (size_t i = 0; i < inputs.size(); i++)
+    f.scope->held[inputs[i].name] = {nullptr, static_cast<int>(i), inputs[i].type, inputs[i].name};
+  return f;
+}
+
+/// Types of a run against those that the model declares.
+void checkInputs(const std::vector<ModelInfo::Port>& inputs,
+                 const std::map<int, TensorType>& types) {
+  std::map<std::string, int64_t> dims;
+  for (size_t i = 0; i < inputs.size(); i++) {
+    const TensorType &expected = inputs[i].type, &found = types.at(static_cast<int>(i));
+    bool fits = found.dtype == expected.dtype && found.rank() == expected.rank();
+    for (int axis = 0; fits && axis < found.rank(); axis++) {
+      const Expr& e = expected.shape[static_cast<size_t>(axis)];
+      const Var* name = e.as<Var>();
+      fits = name ? dims.try_emplace(name->name, found.extent(axis)).first->second ==
+                        found.extent(axis)
+                  : isConstant(e, found.extent(axis));
+    }
+    if (!fits)
+      userError("input '{}': {} found, expected {}", inputs[i].name, toText(found),
+                toText(expected));
+  }
+}
 
 }  // namespace
 
 Graph importOnnx(const std::string& path, const ImportOptions& options, ModelInfo* info) {
-  const Model model(path);
-  ModelInfo own;
+  const auto source = std::make_shared<const Source>(path);
   try {
-    return Importer(model, options, info ? *info : own).run();
+    Declared declared(*source, options);
+    ModelInfo own, &out = info ? *info : own;
+    out = declared.info;
+    Importer importer(source, {mainFrame(*source, declared.info.inputs)});
+    importer.b.graph.dims = declared.dims;
+    Scope& scope = *importer.frames[0].scope;
+    for (const auto& port : declared.info.inputs) importer.lookup(importer.b, scope, port.name);
+    try {
+      importer.run();
+    } catch (const NeedValue& need) {
+      importer.refuse(need.refusal());
+    } catch (const HostLoop& loop) {
+      importer.refuse(loop.what);
+    }
+    Graph& graph = importer.b.graph;
+    for (const auto& o : source->model.proto().graph().output()) {
+      const Value v = importer.lookup(importer.b, scope, o.name());
+      if (!v) userError("output '{}' is not defined by any node", o.name());
+      graph.outputs.push_back(v);
+      graph.outputNames.push_back(o.name());
+      out.outputs.push_back({o.name(), importer.b.type(v)});
+    }
+    return std::move(graph);
   } catch (const UserError& e) {
     userError("{}: {}", path, e.what());
   }
+}
+
+RestPtr openOnnx(const std::string& path, ModelInfo* info) {
+  const auto source = std::make_shared<const Source>(path);
+  try {
+    Declared declared(*source, {});
+    declared.outputs(*source);
+    auto state = std::make_shared<ImportState>();
+    state->source = source;
+    state->inputs = declared.info.inputs;
+    state->frames = {mainFrame(*source, declared.info.inputs)};
+    for (const auto& o : source->model.proto().graph().output()) state->results.push_back(o.name());
+    state->nextCarried = static_cast<int>(declared.info.inputs.size());
+    auto rest = newRest();
+    for (int i = 0; i < state->nextCarried; i++) rest->shaped.push_back(i);
+    rest->reads = rest->shaped;
+    rest->state = std::move(state);
+    if (info) *info = declared.info;
+    return rest;
+  } catch (const UserError& e) {
+    userError("{}: {}", path, e.what());
+  }
+}
+
+Part importPart(const Rest& rest, const std::map<int, TensorType>& types,
+                const std::map<int, std::shared_ptr<const ConstData>>& values) {
+  try {
+    if (!rest.state->inputs.empty()) checkInputs(rest.state->inputs, types);
+    return PartImporter(rest, types, values).run();
+  } catch (const UserError& e) {
+    userError("{}: {}", rest.state->source->model.path(), e.what());
+  }
+}
+
+OpenedModel openModel(const std::string& path) {
+  OpenedModel model;
+  std::string refusal;
+  try {
+    model.graph = importOnnx(path, {}, &model.info);
+    return model;
+  } catch (const UserError& e) {
+    refusal = e.what();
+  }
+  model.parts = openOnnx(path, &model.info);
+  std::map<int, TensorType> types;
+  for (const ModelInfo::Port& port : model.info.inputs) {
+    TensorType& type = types[static_cast<int>(types.size())] = port.type;
+    for (Expr& e : type.shape)
+      if (!asInteger(e)) e = 1;
+  }
+  try {
+    importPart(*model.parts, types, {});
+  } catch (const UserError& e) {
+    if (model.info.dims.empty() || e.what() == refusal) throw;  // other dims may fit
+  }
+  return model;
 }
 
 }  // namespace tektite

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 
 #include "ops/nested.h"
 #include "ops/op.h"
@@ -42,57 +43,66 @@ const OpDef ifOp{
       return b.add(std::move(node));
     }};
 
-/// Is the loop's condition always true, by the body's own output?
-bool goesOn(const Graph& body) {
-  Value v = body.outputs.at(0);
-  for (;;) {
-    const Node& n = body.node(v);
-    if (const Const* c = n.as<Const>())
-      return c->splat ? c->splat.as<Imm>()->integer != 0
-                      : loadInteger(DType::Bool, c->data->data, 0) != 0;
-    if (n.as<Input>()) return v == body.inputs().at(1);
-    return false;
+/// Is it a constant that says yes?
+bool alwaysTrue(const Builder& b, Value v) {
+  while (const View* view = b.graph.node(v).as<View>()) {
+    if (view->guard || b.graph.node(v).operands.size() != 1) return false;
+    v = b.graph.node(v).operands[0];
   }
+  return b.graph.node(v).as<Const>() && scalarOf(b, v) == 1.;
 }
 
-const OpDef loopOp{
-    "Loop", [](Builder& b, const OpCall& c) -> Values {
-      const Body& body = c.body("body");
-      const Value trips = c.has(0) ? b.reshape(c.at(0), {}) : b.fromKnown({INT64_MAX}, true);
-      const Value condition = c.has(1) ? b.reshape(c.at(1), {}) : b.splat(DType::Bool, 1);
-      std::vector<Value> operands = {trips, condition};
-      std::vector<TensorType> inputs = {{DType::I64, {}}, {DType::Bool, {}}};
-      for (size_t i = 2; i < c.in.size(); i++) {
-        operands.push_back(c.at(i));
-        inputs.push_back(b.type(c.at(i)));
-      }
-      const int states = static_cast<int>(inputs.size()) - 2;
-      const Nested n =
-          nest(b, inputs, body.captured,
-               [&](Builder& inner, const std::vector<Value>& in, const std::vector<Value>& around) {
-                 auto out = body.build(inner, in, around);
-                 out.at(0) = inner.reshape(out[0], {});
-                 return out;
-               });
-      Node node{Loop{n.graph, states}, operands, {}, "", b.origin};
-      node.operands.insert(node.operands.end(), n.captured.begin(), n.captured.end());
-      for (size_t i = 1; i < n.graph->outputs.size(); i++) {
-        TensorType t = n.graph->type(n.graph->outputs[i]);
-        if (i <= static_cast<size_t>(states)) {
-          if (!(t == inputs[i + 1]))
-            userError("state {} begins as {} and becomes {}", i - 1, toText(inputs[i + 1]),
-                      toText(t));
-        } else {
-          const auto count = b.known(trips);
-          if (!count || isConstant(count->front(), INT64_MAX) || !goesOn(*n.graph) ||
-              (c.has(1) && scalarOf(b, c.at(1)) != 1.))
-            userError("the number of steps that result {} stacks depends on data", i - 1);
-          t.shape.insert(t.shape.begin(), count->front());
-        }
-        node.results.push_back(t);
-      }
-      return b.add(std::move(node));
-    }};
+/// Branches and loops are no kernels: what holds them is run by the host, which compiles what stands between them.
+bool isPlain(const Graph& g) {
+  return std::all_of(g.nodes.begin(), g.nodes.end(), [](const Node& n) {
+    if (n.as<Branch>() || n.as<Loop>() || n.as<Call>()) return false;
+    const Scan* scan = n.as<Scan>();
+    return !scan || isPlain(*scan->body);
+  });
+}
+
+/// `build` makes a scan; what it can't say statically becomes the loop that the host runs.
+Values orHost(Builder& b, HostLoop host, const std::function<Values()>& build) {
+  try {
+    const Values out = build();
+    const Scan* made = b.graph.nodes.back().as<Scan>();
+    if (!made || isPlain(*made->body)) return host.then ? host.then(b, out) : out;
+    host.what = "a branch or a loop in its body";
+  } catch (const NeedValue& need) {
+    host.what = need.what + " is computed from data in its body";
+  } catch (const HostLoop& inner) {
+    host.what = inner.what;
+  }
+  throw host;
+}
+
+/// A known number of steps and fixed shapes: a scan over the iterations.
+Values countedLoop(Builder& b, const OpCall& c, const HostLoop& loop) {
+  const Body& body = c.body("body");
+  const auto count = loop.trips ? b.known(loop.trips) : std::nullopt;
+  if (!count || isConstant(count->front(), INT64_MAX))
+    throw HostLoop{"", "the number of its steps depends on data"};
+  if (loop.condition && !alwaysTrue(b, loop.condition))
+    throw HostLoop{"", "its first condition depends on data"};
+  const Value steps = b.map(var("d0"), {}, {max(count->front(), 0)});
+  return scan(b, loop.states, {steps}, body.captured, {},
+              [&](Builder& inner, const std::vector<Value>& in, const std::vector<Value>& around) {
+                std::vector<Value> all = {in.back(), inner.splat(DType::Bool, 1)};
+                all.insert(all.end(), in.begin(), in.end() - 1);
+                std::vector<Value> out = body.build(inner, all, around);
+                if (!alwaysTrue(inner, out.at(0)))
+                  throw HostLoop{"", "its condition depends on data"};
+                return std::vector<Value>(out.begin() + 1, out.end());
+              });
+}
+
+const OpDef loopOp{"Loop", [](Builder& b, const OpCall& c) -> Values {
+                     HostLoop loop{"body", ""};
+                     if (c.has(0)) loop.trips = b.reshape(c.at(0), {});
+                     if (c.has(1)) loop.condition = b.reshape(c.at(1), {});
+                     for (size_t i = 2; i < c.in.size(); i++) loop.states.push_back(c.at(i));
+                     return orHost(b, loop, [&] { return countedLoop(b, c, loop); });
+                   }};
 
 Value moved(Builder& b, Value v, int from, int to) {
   std::vector<int> order = axisRange(0, b.rank(v));
@@ -115,21 +125,62 @@ const OpDef scanOp{
       for (const int64_t f : c.integers("scan_output_directions", std::vector<int64_t>{}))
         reverse.push_back(f != 0);
       const auto inAxes = c.integers("scan_input_axes", std::vector<int64_t>(count, 0));
-      std::vector<Value> state, scanned;
+      HostLoop loop{"body", "", false};
       for (size_t i = 0; i < c.in.size(); i++) {
         if (i < states)
-          state.push_back(c.at(i));
+          loop.states.push_back(c.at(i));
         else
-          scanned.push_back(moved(b, c.at(i), axisOf(inAxes.at(i - states), b.rank(c.at(i))), 0));
+          loop.scanned.push_back(
+              moved(b, c.at(i), axisOf(inAxes.at(i - states), b.rank(c.at(i))), 0));
       }
-      auto out = scan(b, state, scanned, body.captured, reverse, body.build);
-      const auto outAxes =
-          c.integers("scan_output_axes", std::vector<int64_t>(out.size() - states, 0));
-      for (size_t i = states; i < out.size(); i++)
-        out[i] = moved(b, out[i], 0, axisOf(outAxes.at(i - states), b.rank(out[i])));
-      return out;
+      loop.reverse = reverse;
+      loop.then = [states, axes = c.integers("scan_output_axes", std::vector<int64_t>{})](
+                      Builder& b, const std::vector<Value>& results) -> Values {
+        std::vector<Value> out = results;
+        for (size_t i = states; i < out.size() && i - states < axes.size(); i++)
+          out[i] = moved(b, out[i], 0, axisOf(axes[i - states], b.rank(out[i])));
+        return out;
+      };
+      return orHost(b, loop, [&]() -> Values {
+        return scan(b, loop.states, loop.scanned, body.captured, reverse, body.build);
+      });
     },
     9};
+
+/// The first version: everything has a batch before its time axis; a scan for each member.
+const OpDef scan8{
+    "Scan",
+    [](Builder& b, const OpCall& c) -> Values {
+      const Body& body = c.body("body");
+      const auto count = static_cast<size_t>(c.integer("num_scan_inputs"));
+      if (count + 1 > c.in.size())
+        userError("attribute 'num_scan_inputs' is {}, there are {} inputs", count, c.in.size() - 1);
+      if (c.has(0)) userError("sequence lengths are not supported");
+      const size_t states = c.in.size() - 1 - count;
+      std::vector<bool> reverse;
+      for (const int64_t f : c.integers("directions", std::vector<int64_t>(count, 0)))
+        reverse.push_back(f != 0);
+      const int64_t batch = needStatic(b.type(c.at(c.in.size() - 1)).shape.at(0), "the batch");
+      std::vector<std::vector<Value>> results;
+      for (int64_t i = 0; i < batch; i++) {
+        std::vector<Value> state, scanned;
+        for (size_t k = 1; k < c.in.size(); k++) {
+          std::vector<Expr> starts(b.type(c.at(k)).shape.size(), 0), sizes = b.type(c.at(k)).shape;
+          starts.at(0) = i;
+          sizes[0] = 1;
+          const Value one = squeeze(
+              b, b.slice(c.at(k), starts, sizes, std::vector<int64_t>(sizes.size(), 1)), {0});
+          (k <= states ? state : scanned).push_back(one);
+        }
+        const auto out = scan(b, state, scanned, body.captured, reverse, body.build);
+        results.resize(out.size());
+        for (size_t k = 0; k < out.size(); k++) results[k].push_back(unsqueeze(b, out[k], {0}));
+      }
+      std::vector<Value> all;
+      for (const auto& parts : results) all.push_back(b.concat(parts, 0));
+      return all;
+    },
+    8};
 
 /// Running sums or products along an axis, a recurrence.
 Values cumulative(Builder& b, const OpCall& c, const char* step, double identity) {

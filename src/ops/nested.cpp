@@ -60,7 +60,8 @@ std::vector<Value> scan(Builder& b, const std::vector<Value>& states,
   for (size_t i = 0; i < n.graph->outputs.size(); i++) {
     TensorType t = n.graph->type(n.graph->outputs[i]);
     if (i < states.size() && !(t == b.type(states[i])))
-      userError("state {} begins as {} and becomes {}", i, toText(b.type(states[i])), toText(t));
+      throw HostLoop{"", fmt::format("state {} begins as {} and becomes {}", i,
+                                     toText(b.type(states[i])), toText(t))};
     if (i >= states.size()) t.shape.insert(t.shape.begin(), steps);
     node.results.push_back(t);
   }

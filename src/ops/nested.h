@@ -16,7 +16,7 @@ Nested nest(Builder& outer, const std::vector<TensorType>& inputs,
             const std::vector<Value>& captured, const BuildInner& build);
 
 /// A recurrence over axis 0 of `scanned`: results are the final states, then what each step gives, stacked. `reverse` has a flag
-/// for each scanned operand and each stacked result; empty: none.
+/// for each scanned operand and each stacked result; empty: none. HostLoop (with no body): a state changes its type.
 std::vector<Value> scan(Builder&, const std::vector<Value>& states,
                         const std::vector<Value>& scanned, const std::vector<Value>& captured,
                         std::vector<bool> reverse, const BuildInner& body);

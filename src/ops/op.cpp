@@ -85,6 +85,10 @@ const Body& OpCall::body(std::string_view name) const {
   userError("attribute '{}' is {}, expected a graph", name, kindOf(a));
 }
 
+std::string NeedValue::refusal() const {
+  return what + " is computed from data, expected one that follows from shapes";
+}
+
 OpDef::OpDef(std::string_view name, OpFunction build, int since, std::string_view domain)
     : name(name), build(std::move(build)), since(since), domain(domain) {
   registry().push_back(this);

@@ -70,6 +70,28 @@ struct Values : std::vector<Value> {
 };
 using OpFunction = std::function<Values(Builder&, const OpCall&)>;
 
+/// A definition that can't go on before it knows what a value holds throws this: an importer may end a part of the model there and go
+/// on when a run has told it.
+struct NeedValue {
+  Value value;
+  std::string what;         ///< "the shape"
+  std::vector<Value> keep;  ///< what `then` wants beside it
+  /// Goes on in another builder, where `value` is a constant; none: the definition starts again, its operand a constant.
+  std::function<Values(Builder&, Value value, const std::vector<Value>& keep)> then;
+  std::string refusal() const;  ///< why a model that may not end here is refused
+};
+/// And this, where only the host can run a loop: steps or shapes depend on data. `body` is the attribute with its graph.
+struct HostLoop {
+  std::string body, what;
+  bool counted =
+      true;  ///< the body's first inputs are iteration and condition, its first output the condition
+  Value trips, condition;              ///< no value: no limit, true
+  std::vector<Value> states, scanned;  ///< one step for each slice along axis 0 of the scanned
+  std::vector<bool> reverse;  ///< of scanned operands, then of stacked results; may be shorter
+  std::function<Values(Builder&, const std::vector<Value>& results)>
+      then;  ///< none: the results as they are
+};
+
 /// An operator's definition from a version of its operator set on, until a later one of the same name. Registers itself; the registry
 /// holds pointers, so a definition is an object of namespace scope.
 struct OpDef {

@@ -218,19 +218,14 @@ const OpDef resize{
         for (const int64_t a : c.integers("axes")) which.push_back(axisOf(a, rank));
       }
       auto axes = axesIn(b, c, which);
-      const auto numbers = [&](size_t i, const char* what) {
-        const auto all = numbersOf(b, c.at(i));
-        if (!all) userError("{} are not constant", what);
-        return *all;
-      };
       const bool sized = c.has(3) && !isConstant(b.type(c.at(3)).shape.at(0), 0);
       if (sized)
         setSizes(b, c, axes, needKnown(b, c.at(3), "the size"));
       else
-        setScales(axes, numbers(2, "the scales"));
+        setScales(axes, needNumbers(b, c.at(2), "the scales"));
       const std::string transformation = c.text("coordinate_transformation_mode", "half_pixel");
       if (transformation == "tf_crop_and_resize") {
-        const auto roi = numbers(1, "the regions");
+        const auto roi = needNumbers(b, c.at(1), "the regions");
         if (roi.size() != 2 * axes.size())
           userError("{} numbers of a region, expected {}", roi.size(), 2 * axes.size());
         for (size_t i = 0; i < axes.size(); i++) {
@@ -244,13 +239,7 @@ const OpDef resize{
 
 Values upsample(Builder& b, const OpCall& c) {
   auto axes = axesIn(b, c, axisRange(0, b.rank(c.at(0))));
-  std::optional<std::vector<double>> scales;
-  if (c.has(1))
-    scales = numbersOf(b, c.at(1));
-  else
-    scales = c.reals("scales");
-  if (!scales) userError("the scales are not constant");
-  setScales(axes, *scales);
+  setScales(axes, c.has(1) ? needNumbers(b, c.at(1), "the scales") : c.reals("scales"));
   OpCall plain = c;
   plain.attributes["nearest_mode"] = std::string("floor");
   return resized(b, plain, axes, "asymmetric");

@@ -109,17 +109,24 @@ std::vector<Expr> needKnown(const Builder& b, Value v, std::string_view what) {
     return out;
   }
   if (const auto integers = integersOf(b, v)) return {integers->begin(), integers->end()};
-  userError("{} is computed from data, expected one that follows from shapes", what);
+  throw NeedValue{v, std::string(what), {}, {}};
 }
 
 std::vector<int64_t> needIntegers(const Builder& b, Value v, std::string_view what) {
   if (const auto integers = integersOf(b, v)) return *integers;
-  userError("{} is not constant", what);
+  throw NeedValue{v, std::string(what), {}, {}};
+}
+
+std::vector<double> needNumbers(const Builder& b, Value v, std::string_view what) {
+  if (const auto numbers = numbersOf(b, v)) return *numbers;
+  throw NeedValue{v, std::string(what), {}, {}};
 }
 
 double needScalar(const Builder& b, Value v, std::string_view what) {
   if (const auto value = scalarOf(b, v)) return *value;
-  userError("{} is not a constant of one element", what);
+  if (b.type(v).isStatic() && b.type(v).elements() != 1)
+    userError("{} is {}, expected one element", what, toText(b.type(v)));
+  throw NeedValue{v, std::string(what), {}, {}};
 }
 
 bool knownNonNegative(const Builder& b, Value v) {

@@ -23,9 +23,10 @@ std::vector<int> axisRange(int from, int to);
 std::optional<std::vector<double>> numbersOf(const Builder&, Value);
 std::optional<std::vector<int64_t>> integersOf(const Builder&, Value);
 std::optional<double> scalarOf(const Builder&, Value);  ///< of a constant of one element
-/// As dim expressions; UserError where it isn't known: `what` is for the message ("the shape").
+/// As dim expressions; NeedValue where it isn't known: `what` is for the message ("the shape").
 std::vector<Expr> needKnown(const Builder&, Value, std::string_view what);
 std::vector<int64_t> needIntegers(const Builder&, Value, std::string_view what);
+std::vector<double> needNumbers(const Builder&, Value, std::string_view what);
 double needScalar(const Builder&, Value, std::string_view what);
 bool knownNonNegative(const Builder&, Value);
 /// An input that used to be an attribute: the input where there is one, else the attribute; nothing where neither is given.

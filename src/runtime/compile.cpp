@@ -25,21 +25,21 @@ enum class Role : uint8_t {
   Group,
   Host,
   Unsupported
-};  // Host: control flow, executed by the interpreter
+};  // Host: control flow and routines (runtime/interpret.h)
 
 Role roleOf(const Node& node) {
   return std::visit(
-      overloaded{
-          [](const Input&) { return Role::Data; }, [](const Const&) { return Role::Data; },
-          [](const Group&) { return Role::Group; }, [](const Map&) { return Role::Unsupported; },
-          [](const Reduce&) { return Role::Unsupported; },
-          [](const Contract&) { return Role::Unsupported; },
-          [](const View&) { return Role::Unsupported; },
-          [](const Gather&) { return Role::Unsupported; },
-          [](const Concat&) { return Role::Unsupported; },
-          [](const Update&) { return Role::Unsupported; }, [](const Branch&) { return Role::Host; },
-          [](const Loop&) { return Role::Host; }, [](const Scan&) { return Role::Host; },
-          [](const Call&) { return Role::Unsupported; }},
+      overloaded{[](const Input&) { return Role::Data; }, [](const Const&) { return Role::Data; },
+                 [](const Group&) { return Role::Group; },
+                 [](const Map&) { return Role::Unsupported; },
+                 [](const Reduce&) { return Role::Unsupported; },
+                 [](const Contract&) { return Role::Unsupported; },
+                 [](const View&) { return Role::Unsupported; },
+                 [](const Gather&) { return Role::Unsupported; },
+                 [](const Concat&) { return Role::Unsupported; },
+                 [](const Update&) { return Role::Unsupported; },
+                 [](const Branch&) { return Role::Host; }, [](const Loop&) { return Role::Host; },
+                 [](const Scan&) { return Role::Host; }, [](const Call&) { return Role::Host; }},
       node.kind);
 }
 

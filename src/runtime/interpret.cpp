@@ -1,12 +1,22 @@
 #include "runtime/interpret.h"
 
 #include "ir/graph_eval.h"
+#include "ir/routines.h"
 #include "support/check.h"
 
 namespace tektite {
 
 void interpretNode(const Graph& graph, int number, void* const* buffers) {
   const Node& node = graph.nodes[number];
+  if (const Call* call = node.as<Call>()) {
+    std::vector<RoutineBuffer> operands, results;
+    for (Value v : node.operands)
+      operands.push_back({graph.type(v).dtype, graph.type(v).extents(), buffers[operands.size()]});
+    for (const TensorType& t : node.results)
+      results.push_back({t.dtype, t.extents(), buffers[operands.size() + results.size()]});
+    runRoutine(*call, operands, results);
+    return;
+  }
   std::vector<Tensor> operands;
   for (Value v : node.operands)
     operands.push_back(

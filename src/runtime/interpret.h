@@ -3,7 +3,7 @@
 
 namespace tektite {
 
-/// Executes a group, a branch, a loop or a scan by the graph interpreter: buffers are its operands', then its results'.
+/// Executes a host routine; or a group, a branch, a loop or a scan by the graph interpreter. Buffers are its operands', then its results'.
 void interpretNode(const Graph& graph, int node, void* const* buffers);
 
 }  // namespace tektite
