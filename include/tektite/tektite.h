@@ -130,7 +130,8 @@ class Model {
   static Model parse(std::string_view graphText);
   std::vector<Port> inputs() const;
   std::vector<Port> outputs() const;
-  std::string text() const;  ///< the graph, as parse() reads it; a model whose shapes depend on data is none
+  std::string text()
+      const;  ///< the graph, as parse() reads it; a model whose shapes depend on data is none
   Executable compile(const Settings& settings = {}) const;
 
  private:

@@ -206,7 +206,9 @@ class Whole : public ExecutableState {
 class InParts : public ExecutableState {
  public:
   InParts(RestPtr parts, ModelInfo info, const Settings& settings)
-      : info_(std::move(info)), dims_(settings.dims), team_(optionsOf(settings).threads),
+      : info_(std::move(info)),
+        dims_(settings.dims),
+        team_(optionsOf(settings).threads),
         chain_(std::move(parts), optionsOf(settings), team_) {}
   void run(const std::vector<const void*>& inputs, const std::vector<void*>& outputs) override {
     run(inputs, knownShapes(), outputs);
@@ -242,9 +244,10 @@ class InParts : public ExecutableState {
     Shapes shapes;
     for (const int id : part.results) {
       const auto at = std::find(part.outputs.begin(), part.outputs.end(), id);
-      shapes.push_back(at == part.outputs.end()
-                           ? inputShapes.at(static_cast<size_t>(id))
-                           : part.graph.type(part.graph.outputs[at - part.outputs.begin()]).extents());
+      shapes.push_back(
+          at == part.outputs.end()
+              ? inputShapes.at(static_cast<size_t>(id))
+              : part.graph.type(part.graph.outputs[at - part.outputs.begin()]).extents());
     }
     return shapes;
   }

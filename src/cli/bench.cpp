@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "cli/cli.h"
+#include "cli/runner.h"
 #include "runtime/limits.h"
 #include "runtime/report.h"
 #include "runtime/team.h"
@@ -34,27 +34,20 @@ int64_t peakRssBytes() {
   return static_cast<int64_t>(usage.ru_maxrss) * 1024;
 }
 
-/// A compiled model with its buffers.
-class Runner {
+/// Times a model.
+class Timer {
  public:
-  Runner(const Prepared& p, bool unfused, Team& team) : in_(pointersTo(p.inputs)) {
-    CompileOptions options = p.options;
-    options.fusion.unfused = unfused;
-    program_ = compile(p.graph, options);
-    outputs_ = newOutputs(*program_);
-    out_ = writablePointersTo(outputs_);
-    session_.emplace(program_, &team);
-  }
+  Timer(const Prepared& p, bool unfused, Team& team) : runner_(p, unfused, team) {}
   /// Seconds of one inference.
   double once() {
     const auto start = Clock::now();
-    session_->run(in_.data(), out_.data());
+    runner_.run();
     return since(start);
   }
   /// The mean of `count` inferences in a row.
   double mean(int count) {
     const auto start = Clock::now();
-    for (int i = 0; i < count; ++i) session_->run(in_.data(), out_.data());
+    for (int i = 0; i < count; ++i) runner_.run();
     return since(start) / count;
   }
   void warmUp() {
@@ -63,18 +56,29 @@ class Runner {
   int perSample() const {
     return std::clamp(static_cast<int>(kSliceSeconds / std::max(estimate_, 1e-9)), 1, 10000);
   }
-  double estimate() const { return estimate_; }
-  const Program& program() const { return *program_; }
-  const std::vector<Array>& outputs() const { return outputs_; }
+  const Runner& runner() const { return runner_; }
 
  private:
-  std::vector<const void*> in_;
-  std::shared_ptr<const Program> program_;
-  std::vector<Array> outputs_;
-  std::vector<void*> out_;
-  std::optional<Session> session_;
+  Runner runner_;
   double estimate_ = 0;
 };
+
+/// What one run does: of a model in parts, the parts as often as it runs them.
+struct Work {
+  int64_t launches = 0;
+  double bytes = 0, flops = 0;
+};
+Work workOf(const Runner& runner) {
+  Work work;
+  for (const auto& [program, times] : runner.programs()) {
+    const Report report = makeReport(*program, nullptr);
+    work.launches += times * report.launches;
+    work.bytes += static_cast<double>(times) * static_cast<double>(report.bytes);
+    for (const KernelReport& kernel : report.kernels)
+      work.flops += static_cast<double>(times) * kernel.flops;
+  }
+  return work;
+}
 
 double quantile(std::vector<double> samples, double q) {
   std::sort(samples.begin(), samples.end());
@@ -104,7 +108,7 @@ struct Samples {
 };
 
 /// Times for `seconds`; with a second model in turn, and at least kMinPairs pairs.
-Samples measure(Runner& fused, Runner* unfused, double seconds, Progress& progress) {
+Samples measure(Timer& fused, Timer* unfused, double seconds, Progress& progress) {
   fused.warmUp();
   if (unfused) unfused->warmUp();
   Samples samples;
@@ -120,10 +124,10 @@ Samples measure(Runner& fused, Runner* unfused, double seconds, Progress& progre
 }
 
 /// The worker protocol: JSON lines on standard input and output, one answer a line.
-int serve(const Prepared& p, Runner& runner, double compileSeconds, int64_t baseBytes) {
+int serve(const Prepared& p, Timer& timer, double compileSeconds, int64_t baseBytes) {
   const auto say = [](const Json& json) { std::cout << json.dump() << std::endl; };
   constexpr double kMegabyte = 1 << 20;
-  const double once = runner.once();
+  const double once = timer.once();
   say({{"ok", true},
        {"compile_s", compileSeconds},
        {"once_s", once},
@@ -137,12 +141,13 @@ int serve(const Prepared& p, Runner& runner, double compileSeconds, int64_t base
       if (command == "run") {
         std::vector<int64_t> times;
         for (int64_t i = 0, n = request.at("n"); i < n; ++i)
-          times.push_back(std::llround(runner.once() * 1e9));
+          times.push_back(std::llround(timer.once() * 1e9));
         say({{"ns", times}});
       } else if (command == "save") {
         const std::string folder = request.at("dir");
-        for (size_t i = 0; i < runner.outputs().size(); ++i)
-          writeNpy(fmt::format("{}/output_{}.npy", folder, i), runner.outputs()[i]);
+        const std::vector<Array> outputs = timer.runner().outputs();
+        for (size_t i = 0; i < outputs.size(); ++i)
+          writeNpy(fmt::format("{}/output_{}.npy", folder, i), outputs[i]);
         say({{"ok", true}});
       } else if (command == "rss") {
         say({{"rss_mb", std::llround(static_cast<double>(peakRssBytes()) / kMegabyte)}});
@@ -164,15 +169,15 @@ int worker(const Options& options) {
     const auto start = Clock::now();
     const Prepared p = prepareModel(options, progress);
     Team team(p.options.threads);
-    Runner runner(p, p.options.fusion.unfused, team);
-    return serve(p, runner, since(start), base);
+    Timer timer(p, p.options.fusion.unfused, team);
+    return serve(p, timer, since(start), base);
   } catch (const std::exception& error) {
     std::cout << Json{{"ok", false}, {"error", error.what()}}.dump() << std::endl;
     return kWrongUse;
   }
 }
 
-void print(const Json& json, const Report& report) {
+void print(const Json& json, const Work& work) {
   const auto ms = [&](const char* key) { return secondsText(json.at(key).get<double>() * 1e-3); };
   fmt::print("median {}, min {}, p90 {} ({} threads, {} launches; compiled in {})\n",
              ms("median_ms"), ms("min_ms"), ms("p90_ms"), json.at("threads").get<int>(),
@@ -181,8 +186,7 @@ void print(const Json& json, const Report& report) {
       "{:.1f} GFLOP/s, {:.0f} % of the FMA peak of {:.1f}; {:.2f} GB/s of {} planned, {:.0f} % of "
       "{:.1f}\n",
       json.at("gflops").get<double>(), 100 * json.at("share_of_fma").get<double>(),
-      json.at("fma_gflops").get<double>(), json.at("gbs").get<double>(),
-      bytesText(static_cast<double>(report.bytes)),
+      json.at("fma_gflops").get<double>(), json.at("gbs").get<double>(), bytesText(work.bytes),
       100 * json.at("share_of_bandwidth").get<double>(), json.at("triad_gbs").get<double>());
   if (json.contains("ratio")) {
     fmt::print("unfused {}: fused is {:.2f} times as fast [{:.2f}, {:.2f}]\n", ms("unfused_ms"),
@@ -203,33 +207,31 @@ int bench(const Options& options) {
   const auto start = Clock::now();
   const Prepared p = prepareModel(options, progress);
   Team team(p.options.threads);
-  Runner fused(p, p.options.fusion.unfused, team);
+  Timer fused(p, p.options.fusion.unfused, team);
   const double compileSeconds = since(start);
   const int64_t peak = (fused.once(), peakRssBytes());
-  std::optional<Runner> unfused;
+  std::optional<Timer> unfused;
   if (compare) unfused.emplace(p, true, team);
   const Samples samples = measure(fused, unfused ? &*unfused : nullptr, seconds, progress);
   const Limits limits = measureLimits(team, kLimitSeconds);
 
-  const Report report = makeReport(fused.program(), nullptr);
-  double flops = 0;
-  for (const KernelReport& kernel : report.kernels) flops += kernel.flops;
+  const Work work = workOf(fused.runner());
   const double mid = median(samples.fused);
   Json json{{"median_ms", mid * 1e3},
             {"min_ms", *std::min_element(samples.fused.begin(), samples.fused.end()) * 1e3},
             {"p90_ms", quantile(samples.fused, 0.9) * 1e3},
             {"compile_ms", compileSeconds * 1e3},
-            {"launches", report.launches},
+            {"launches", work.launches},
             {"threads", p.options.threads},
             {"peak_rss_bytes", peak},
             {"samples", samples.fused.size()},
-            {"gflops", flops / mid * 1e-9},
-            {"gbs", static_cast<double>(report.bytes) / mid * 1e-9},
+            {"gflops", work.flops / mid * 1e-9},
+            {"gbs", work.bytes / mid * 1e-9},
             {"fma_gflops", limits.fmaFlops * 1e-9},
             {"read_gbs", limits.readBytes * 1e-9},
             {"triad_gbs", limits.triadBytes * 1e-9},
-            {"share_of_fma", flops / mid / limits.fmaFlops},
-            {"share_of_bandwidth", static_cast<double>(report.bytes) / mid / limits.triadBytes}};
+            {"share_of_fma", work.flops / mid / limits.fmaFlops},
+            {"share_of_bandwidth", work.bytes / mid / limits.triadBytes}};
   if (unfused) {
     std::vector<double> ratios;
     for (size_t i = 0; i < samples.fused.size(); ++i)
@@ -243,7 +245,7 @@ int bench(const Options& options) {
   if (options.given("--json"))
     fmt::print("{}\n", json.dump(2));
   else
-    print(json, report);
+    print(json, work);
   return kSame;
 }
 

@@ -39,7 +39,7 @@ class Progress {
 };
 
 /// A file `.onnx` or `.tk`, or the built-in model of --builtin.
-Graph loadModel(const Options&, ModelInfo* info = nullptr);
+Graph loadModel(const Options&);
 Graph builtinModel(const std::string& name);
 std::map<std::string, int64_t> givenDims(const Options&);
 /// Passes as the debug options say: disabled, stopped, observed.
@@ -47,17 +47,25 @@ PassOptions passOptions(const Options&);
 /// Everything about compiling; `progress` must outlive it.
 CompileOptions compileOptions(const Options&, Progress& progress);
 
-/// A model, its inputs, and the program compiled for their shapes.
+/// A model and its inputs.
 struct Prepared {
   Graph model;  ///< as loaded
   Graph graph;  ///< static, after the passes
   std::vector<Array> inputs;
   CompileOptions options;
+  RestPtr parts;  ///< a model in parts: it has no graph
+  std::vector<std::string> outputNames;
+  std::string ends;  ///< of a part: what it asks at its end
 };
-/// Loads the model; reads --inputs or makes random ones; binds dims from the inputs' shapes and --dim; runs the passes. A model that
-/// doesn't make sense for all values of its named dims is imported for these alone. `observe` sees the passes, too.
+/// Loads the model; reads --inputs or makes random ones; binds dims from the inputs' shapes and --dim; runs the passes. `observe` sees
+/// the passes, too. What isn't one graph for all dims is a model in parts.
 Prepared prepareModel(const Options&, Progress&,
                       const decltype(PassOptions::observe)& observe = {});
+/// What explain, compile and verify look at: the model itself, or the parts that a run with these inputs reaches, each with the inputs that
+/// it meets first.
+std::vector<Prepared> partsOf(Prepared);
+void printPart(const std::vector<Prepared>& parts,
+               size_t i);  ///< a heading, where there are several
 std::vector<Array> readArrays(const std::string& folder, const std::string& stem, size_t count);
 std::vector<Array> newOutputs(const Program&);
 std::vector<const void*> pointersTo(const std::vector<Array>&);

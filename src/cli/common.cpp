@@ -8,7 +8,6 @@
 
 #include "cli/cli.h"
 #include "runtime/cache.h"
-#include "runtime/dims.h"
 #include "support/check.h"
 #include "support/parallel.h"
 
@@ -16,9 +15,6 @@ namespace tektite::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr int64_t kIntegerLimit =
-    2;  // random integers below it are good as indices, masks and kinds alike
 
 void writeText(const std::string& path, const std::string& text) {
   std::ofstream file(path);
@@ -55,17 +51,6 @@ std::vector<std::pair<std::string, std::string>> namePairs(const Options& option
   return pairs;
 }
 
-std::vector<Array> randomInputs(const Graph& model, const std::map<std::string, int64_t>& dims,
-                                uint64_t seed) {
-  const Graph bound = bindDims(model, completeDims(model, dims));
-  std::vector<Array> inputs;
-  for (Value v : bound.inputs()) {
-    inputs.push_back(randomArray(bound.type(v).dtype, bound.type(v).extents(), seed + inputs.size(),
-                                 kIntegerLimit));
-  }
-  return inputs;
-}
-
 }  // namespace
 
 Progress::~Progress() {
@@ -85,7 +70,7 @@ void Progress::show(std::string_view stage, size_t done, size_t total) {
   std::fprintf(stderr, isatty(2) ? "\r%s" : "%s\n", line.c_str());
 }
 
-Graph loadModel(const Options& options, ModelInfo* info) {
+Graph loadModel(const Options& options) {
   const bool builtin = options.given("--builtin"),
              file = options.given("MODEL") || options.given("FILE");
   if (builtin == file)
@@ -98,7 +83,7 @@ Graph loadModel(const Options& options, ModelInfo* info) {
     return graph;
   }
   if (!path.ends_with(".onnx")) userError("{}: expected a file named .onnx or .tk", path);
-  return importOnnx(path, {}, info);
+  return importOnnx(path);
 }
 
 std::map<std::string, int64_t> givenDims(const Options& options) {
@@ -182,74 +167,6 @@ std::vector<Array> readArrays(const std::string& folder, const std::string& stem
     arrays.push_back(readArray(fs::exists(npy) ? npy : pb));
   }
   return arrays;
-}
-
-namespace {
-
-std::vector<Array> inputsFor(const Options& options, const Graph& model,
-                             const std::map<std::string, int64_t>& dims) {
-  if (options.given("--inputs"))
-    return readArrays(options.text("--inputs"), "input", model.inputs().size());
-  return randomInputs(model, dims, static_cast<uint64_t>(options.integer("--seed")));
-}
-
-/// The model for one set of numbers: the shapes of its inputs' files, or the values of its dims.
-Graph importFor(const Options& options, const ModelInfo& info,
-                const std::map<std::string, int64_t>& given) {
-  ImportOptions numbers;
-  if (options.given("--inputs")) {
-    const std::vector<Array> inputs =
-        readArrays(options.text("--inputs"), "input", info.inputs.size());
-    for (size_t i = 0; i < inputs.size(); ++i)
-      numbers.shapes[info.inputs[i].name] = inputs[i].shape;
-  }
-  for (const ModelInfo::Dim& dim : info.dims)
-    numbers.dims[dim.name] = given.count(dim.name) ? given.at(dim.name) : 1;
-  return importOnnx(options.text("MODEL"), numbers);
-}
-
-void checkNames(const std::map<std::string, int64_t>& given, const ModelInfo& info) {
-  for (const auto& [name, value] : given) {
-    if (std::none_of(info.dims.begin(), info.dims.end(),
-                     [&, &name = name](const ModelInfo::Dim& d) { return d.name == name; })) {
-      std::string names;
-      for (const ModelInfo::Dim& dim : info.dims) names += (names.empty() ? "" : ", ") + dim.name;
-      userError("--dim: '{}' found, expected {}", name,
-                names.empty() ? "none: the model has no named dim" : "one of " + names);
-    }
-  }
-}
-
-}  // namespace
-
-Prepared prepareModel(const Options& options, Progress& progress,
-                      const decltype(PassOptions::observe)& observe) {
-  Prepared p;
-  p.options = compileOptions(options, progress);
-  if (observe) {
-    p.options.passes.observe = [first = p.options.passes.observe, observe](
-                                   std::string_view pass, const Graph& after, bool changed,
-                                   double seconds) {
-      first(pass, after, changed, seconds);
-      observe(pass, after, changed, seconds);
-    };
-  }
-  const std::map<std::string, int64_t> given = givenDims(options);
-  ModelInfo info;
-  try {
-    p.model = loadModel(options, &info);
-    if (options.text("MODEL").ends_with(".onnx")) checkNames(given, info);
-    p.inputs = inputsFor(options, p.model, given);
-    p.graph = prepareGraph(p.model, dimsOf(p.model, p.inputs, given), p.options.passes);
-    return p;
-  } catch (const UserError&) {
-    if (info.dims.empty()) throw;
-  }
-  checkNames(given, info);
-  p.model = importFor(options, info, given);
-  p.inputs = inputsFor(options, p.model, {});
-  p.graph = prepareGraph(p.model, dimsOf(p.model, p.inputs), p.options.passes);
-  return p;
 }
 
 std::vector<Array> newOutputs(const Program& program) {

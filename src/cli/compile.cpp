@@ -1,6 +1,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "backends/cpu/compiler.h"
 #include "cli/cli.h"
@@ -18,8 +19,9 @@ class Folder {
     std::filesystem::create_directories(path_, error);
     if (error) userError("{}: cannot be made: {}", path_, error.message());
   }
+  void begin(const std::string& prefix) { prefix_ = prefix; }  ///< of the names from now on
   void write(const std::string& name, const std::string& text) {
-    const std::string path = fmt::format("{}/{:02}_{}", path_, number_++, name);
+    const std::string path = fmt::format("{}/{:02}_{}{}", path_, number_++, prefix_, name);
     std::ofstream file(path);
     file << text;
     if (!text.empty() && text.back() != '\n') file << '\n';
@@ -29,7 +31,7 @@ class Folder {
   int written() const { return number_; }
 
  private:
-  std::string path_;
+  std::string path_, prefix_;
   int number_ = 0;
 };
 
@@ -41,20 +43,14 @@ std::string kernelFile(const KernelInfo& kernel) {
 
 }  // namespace
 
-int compileTo(const Options& options) {
-  if (!options.given("-o")) userError("compile: no folder found, expected -o DIR");
-  Progress progress;
-  Folder folder(options.text("-o"));
-  const Prepared p = prepareModel(
-      options, progress, [&](std::string_view pass, const Graph& after, bool changed, double) {
-        if (changed) folder.write(fmt::format("after_{}.tk", pass), toText(after));
-      });
-  folder.write("model.tk", toText(p.model));
+namespace {
+
+void writePart(Folder& folder, const Prepared& p, Report& report, Progress& progress) {
   const std::shared_ptr<const Program> program = compile(p.graph, p.options);
   folder.write("groups.tk", toText(program->graph));
   CompileOptions apart = p.options;
   apart.fusion.unfused = apart.interpret = true;
-  const Report report = makeReport(*program, compile(p.graph, apart).get());
+  report = makeReport(*program, compile(p.graph, apart).get());
   folder.write("report.txt", toText(report, true));
   folder.write("report.json", toJson(report));
   size_t done = 0;
@@ -65,11 +61,32 @@ int compileTo(const Options& options) {
     folder.write(kernel.name + ".ll", kernel.artifact.text);
     folder.write(kernel.name + ".s", compileAssembly(kernel.artifact.text, p.options.target));
   }
+}
+
+}  // namespace
+
+int compileTo(const Options& options) {
+  if (!options.given("-o")) userError("compile: no folder found, expected -o DIR");
+  Progress progress;
+  Folder folder(options.text("-o"));
+  const std::vector<Prepared> parts = partsOf(prepareModel(
+      options, progress, [&](std::string_view pass, const Graph& after, bool changed, double) {
+        if (changed) folder.write(fmt::format("after_{}.tk", pass), toText(after));
+      }));
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  size_t kernels = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (parts.size() > 1) folder.begin(fmt::format("part{}_", i + 1));
+    folder.write("model.tk", toText(parts[i].model));
+    Report report;
+    writePart(folder, parts[i], report, progress);
+    kernels += report.kernels.size();
+    json.push_back(nlohmann::ordered_json::parse(toJson(report)));
+  }
   if (options.given("--json"))
-    fmt::print("{}\n", toJson(report));
+    fmt::print("{}\n", (json.size() == 1 ? json[0] : json).dump(2));
   else
-    fmt::print("{} kernels, {} files in {}\n", program->kernels.size(), folder.written(),
-               options.text("-o"));
+    fmt::print("{} kernels, {} files in {}\n", kernels, folder.written(), options.text("-o"));
   return kSame;
 }
 

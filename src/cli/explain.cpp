@@ -26,26 +26,39 @@ bool namesNode(const Report& report, const std::string& name) {
 
 int explain(const Options& options) {
   Progress progress;
-  const Prepared p = prepareModel(options, progress);
-  const std::shared_ptr<const Program> fused = plan(p, p.options.fusion.unfused),
-                                       unfused = plan(p, true);
-  const Report report = makeReport(*fused, unfused.get());
-  fmt::print("{}\n",
-             options.given("--json") ? toJson(report) : toText(report, options.given("--edges")));
+  const std::vector<Prepared> parts = partsOf(prepareModel(options, progress));
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Prepared& p = parts[i];
+    const std::shared_ptr<const Program> fused = plan(p, p.options.fusion.unfused),
+                                         unfused = plan(p, true);
+    const Report report = makeReport(*fused, unfused.get());
+    if (options.given("--json")) {
+      json.push_back(nlohmann::ordered_json::parse(toJson(report)));
+      continue;
+    }
+    printPart(parts, i);
+    fmt::print("{}\n", toText(report, options.given("--edges")));
+  }
+  if (options.given("--json")) fmt::print("{}\n", (json.size() == 1 ? json[0] : json).dump(2));
   return kSame;
 }
 
 int why(const Options& options) {
   Progress progress;
-  const Prepared p = prepareModel(options, progress);
   const std::string a = options.text("A"), b = options.text("B");
-  const std::shared_ptr<const Program> program = plan(p, p.options.fusion.unfused);
-  const Report report = makeReport(*program, nullptr);
+  std::vector<Edge> edges;
+  std::map<std::string, bool> named{{a, false}, {b, false}};
+  for (const Prepared& p : partsOf(prepareModel(options, progress))) {
+    const std::shared_ptr<const Program> program = plan(p, p.options.fusion.unfused);
+    const Report report = makeReport(*program, nullptr);
+    for (auto& [name, found] : named) found = found || namesNode(report, name);
+    for (const Edge& edge : program->ledger.between(a, b)) edges.push_back(edge);
+  }
   for (const std::string& name : {a, b}) {
-    if (!namesNode(report, name))
+    if (!named.at(name))
       userError("{}: no edge of the model begins or ends at a node of this name", name);
   }
-  const std::vector<Edge> edges = program->ledger.between(a, b);
   if (edges.empty()) userError("{} -> {}: no edge between these nodes", a, b);
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const Edge& edge : edges) {
@@ -71,19 +84,30 @@ std::vector<Edge> turned(const Ledger& before, const Ledger& after) {
   return out;
 }
 
+void addTotals(Report& all, const Report& one) {
+  all.launches += one.launches;
+  all.bytes += one.bytes;
+  all.peakBytes = std::max(all.peakBytes, one.peakBytes);
+  all.predicted = std::max(all.predicted, 0.0) + one.predicted;
+}
+
 }  // namespace
 
 int whatIf(const Options& options) {
   if (!options.given("--fuse") && !options.given("--cut"))
     userError("what-if: neither --fuse A,B nor --cut A,B found, expected one of them at least");
   Progress progress;
-  Prepared p = prepareModel(options, progress);
-  const std::shared_ptr<const Program> after = plan(p, p.options.fusion.unfused);
-  p.options.fusion.cut.clear();
-  p.options.fusion.force.clear();
-  const std::shared_ptr<const Program> before = plan(p, p.options.fusion.unfused);
-  const Report was = makeReport(*before, nullptr), is = makeReport(*after, nullptr);
-  const std::vector<Edge> edges = turned(before->ledger, after->ledger);
+  Report was, is;
+  std::vector<Edge> edges;
+  for (Prepared& p : partsOf(prepareModel(options, progress))) {
+    const std::shared_ptr<const Program> after = plan(p, p.options.fusion.unfused);
+    p.options.fusion.cut.clear();
+    p.options.fusion.force.clear();
+    const std::shared_ptr<const Program> before = plan(p, p.options.fusion.unfused);
+    addTotals(was, makeReport(*before, nullptr));
+    addTotals(is, makeReport(*after, nullptr));
+    for (Edge& edge : turned(before->ledger, after->ledger)) edges.push_back(std::move(edge));
+  }
   if (options.given("--json")) {
     using Json = nlohmann::ordered_json;
     const auto numbers = [](const Report& r) {

@@ -1,7 +1,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "cli/cli.h"
+#include "cli/runner.h"
 #include "runtime/compare.h"
 #include "runtime/report.h"
 #include "runtime/team.h"
@@ -27,14 +27,13 @@ Tolerance toleranceOf(const Options& options) {
   return tolerance;
 }
 
-std::vector<Checked> checkOutputs(const Options& options, const Program& program,
+std::vector<Checked> checkOutputs(const Options& options, const std::vector<std::string>& names,
                                   const std::vector<Array>& outputs) {
   std::vector<Checked> checked;
   const std::vector<Array> expected =
       readArrays(options.text("--expect"), "output", outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
-    checked.push_back(
-        {program.outputNames[i], compare(outputs[i], expected[i], toleranceOf(options))});
+    checked.push_back({names[i], compare(outputs[i], expected[i], toleranceOf(options))});
   }
   return checked;
 }
@@ -47,15 +46,13 @@ void writeOutputs(const std::string& folder, const std::vector<Array>& outputs) 
     writeNpy(fmt::format("{}/output_{}.npy", folder, i), outputs[i]);
 }
 
-Json jsonOf(const Program& program, const std::vector<Array>& outputs,
+Json jsonOf(const std::vector<std::string>& names, const std::vector<Array>& outputs,
             const std::vector<Checked>& checked) {
   Json json;
   json["outputs"] = Json::array();
   bool ok = true;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    Json output{{"name", program.outputNames[i]},
-                {"dtype", name(outputs[i].type)},
-                {"shape", outputs[i].shape}};
+    Json output{{"name", names[i]}, {"dtype", name(outputs[i].type)}, {"shape", outputs[i].shape}};
     output["max_abs_err"] = output["max_rel_err"] = nullptr;
     if (!checked.empty()) {
       const Comparison& c = checked[i].comparison;
@@ -91,24 +88,26 @@ std::string firstElements(const Array& array) {
 }
 
 /// Times of each step and of the whole, fused and unfused.
-Report timedReport(const Prepared& p, const std::shared_ptr<const Program>& program, Team& team,
-                   const std::vector<const void*>& inputs, const std::vector<void*>& outputs) {
+Report timedReport(const Prepared& p, Team& team) {
   CompileOptions apart = p.options;
   apart.fusion.unfused = true;
-  const std::shared_ptr<const Program> unfused = compile(p.graph, apart);
+  const std::shared_ptr<const Program> program = compile(p.graph, p.options),
+                                       unfused = compile(p.graph, apart);
+  const std::vector<Array> outputs = newOutputs(*program);
+  const std::vector<const void*> in = pointersTo(p.inputs);
+  const std::vector<void*> out = writablePointersTo(outputs);
   Report report = makeReport(*program, unfused.get());
   const auto time = [&](const std::shared_ptr<const Program>& which, double& best,
                         std::vector<double>* steps) {
     Session session(which, &team);
     for (int i = 0; i <= kTimedRuns; ++i) {
       const auto start = std::chrono::steady_clock::now();
-      session.run(inputs.data(), outputs.data());
+      session.run(in.data(), out.data());
       const double seconds =
           std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
       if (i == 1 || (i > 1 && seconds < best)) best = seconds;
     }
-    for (int i = 0; steps && i < kTimedRuns; ++i)
-      session.runTimed(inputs.data(), outputs.data(), *steps);
+    for (int i = 0; steps && i < kTimedRuns; ++i) session.runTimed(in.data(), out.data(), *steps);
   };
   std::vector<double> steps;
   time(unfused, report.secondsUnfused, nullptr);
@@ -117,22 +116,33 @@ Report timedReport(const Prepared& p, const std::shared_ptr<const Program>& prog
   return report;
 }
 
+void printReports(Prepared p, Team& team) {
+  const std::vector<Prepared> parts = partsOf(std::move(p));
+  fmt::print("\n");
+  for (size_t i = 0; i < parts.size(); ++i) {
+    printPart(parts, i);
+    fmt::print("{}", toText(timedReport(parts[i], team), false));
+  }
+}
+
 }  // namespace
 
 int run(const Options& options) {
   Progress progress;
-  const Prepared p = prepareModel(options, progress);
-  const std::shared_ptr<const Program> program = compile(p.graph, p.options);
+  Prepared p = prepareModel(options, progress);
   Team team(p.options.threads);
-  const std::vector<Array> outputs = newOutputs(*program);
-  const std::vector<const void*> in = pointersTo(p.inputs);
-  const std::vector<void*> out = writablePointersTo(outputs);
-  Session(program, &team).run(in.data(), out.data());
-
+  std::vector<Array> outputs;
+  std::vector<std::string> names;
+  {
+    Runner runner(p, p.options.fusion.unfused, team);
+    runner.run();
+    outputs = runner.outputs();
+    names = runner.outputNames();
+  }
   std::vector<Checked> checked;
-  if (options.given("--expect")) checked = checkOutputs(options, *program, outputs);
+  if (options.given("--expect")) checked = checkOutputs(options, names, outputs);
   if (options.given("-o")) writeOutputs(options.text("-o"), outputs);
-  const Json json = jsonOf(*program, outputs, checked);
+  const Json json = jsonOf(names, outputs, checked);
   const bool ok = json["ok"];
   if (options.given("--json")) {
     fmt::print("{}\n", json.dump(2));
@@ -141,12 +151,12 @@ int run(const Options& options) {
   printChecked(checked, outputs);
   if (checked.empty()) {
     for (size_t i = 0; i < outputs.size(); ++i) {
-      fmt::print("{} {}:{}\n", program->outputNames[i],
-                 shapeText(outputs[i].type, outputs[i].shape), firstElements(outputs[i]));
+      fmt::print("{} {}:{}\n", names[i], shapeText(outputs[i].type, outputs[i].shape),
+                 firstElements(outputs[i]));
     }
   }
   if (checked.empty() && !options.given("-o") && !p.options.interpret) {
-    fmt::print("\n{}", toText(timedReport(p, program, team, in, out), false));
+    printReports(std::move(p), team);
   }
   return ok ? kSame : kDiffers;
 }

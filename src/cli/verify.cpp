@@ -58,18 +58,9 @@ void printWrong(const char* which, const GroupCheck& group) {
 
 }  // namespace
 
-int verifyModel(const Options& options) {
-  Progress progress;
-  const Prepared p = prepareModel(options, progress);
-  VerifyOptions how;
-  how.tolerance = {options.real("--rtol"), options.real("--atol"), {}};
-  how.tolerance.ofLargest =
-      options.given("--max-rel") ? options.real("--max-rel") : how.tolerance.relative;
-  const Verification v = verifyProgram(p.graph, p.inputs, p.options, how);
-  if (options.given("--json")) {
-    fmt::print("{}\n", jsonOf(v).dump(2));
-    return v.ok ? kSame : kDiffers;
-  }
+namespace {
+
+void print(const Verification& v) {
   for (const OutputCheck& output : v.outputs) {
     if (output.interpreted) {
       fmt::print("{}: largest error against the interpreter, fused {}; unfused {}\n", output.name,
@@ -88,7 +79,29 @@ int verifyModel(const Options& options) {
   if (v.firstWrong) printWrong("fused", v.fused[*v.firstWrong]);
   if (v.firstWrongUnfused) printWrong("unfused", v.unfused[*v.firstWrongUnfused]);
   fmt::print("{}\n", v.ok ? "ok" : "they differ");
-  return v.ok ? kSame : kDiffers;
+}
+
+}  // namespace
+
+int verifyModel(const Options& options) {
+  Progress progress;
+  VerifyOptions how;
+  how.tolerance = {options.real("--rtol"), options.real("--atol"), {}};
+  how.tolerance.ofLargest =
+      options.given("--max-rel") ? options.real("--max-rel") : how.tolerance.relative;
+  const std::vector<Prepared> parts = partsOf(prepareModel(options, progress));
+  Json json = Json::array();
+  bool ok = true;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Verification v = verifyProgram(parts[i].graph, parts[i].inputs, parts[i].options, how);
+    ok = ok && v.ok;
+    json.push_back(jsonOf(v));
+    if (options.given("--json")) continue;
+    printPart(parts, i);
+    print(v);
+  }
+  if (options.given("--json")) fmt::print("{}\n", (parts.size() == 1 ? json[0] : json).dump(2));
+  return ok ? kSame : kDiffers;
 }
 
 }  // namespace tektite::cli

@@ -125,6 +125,19 @@ const OpDef scatterNd{
                       combineOf(c));
     }};
 
+/// The first `lengths[batch]` steps of each member of the batch turned round.
+const OpDef reverseSequence{
+    "ReverseSequence", [](Builder& b, const OpCall& c) -> Values {
+      const Value x = c.at(0);
+      const int time = axisOf(c.integer("time_axis", 0), b.rank(x)),
+                batch = axisOf(c.integer("batch_axis", 1), b.rank(x));
+      Shape index = coordinates(b.rank(x));
+      const Expr at = var(coordinate(time)),
+                 length = indexLoad(b, 1, c.at(1), {var(coordinate(batch))});
+      index[static_cast<size_t>(time)] = select(lt(at, length), length - 1 - at, at);
+      return b.gather(x, {c.at(1)}, b.type(x).shape, index, imm(b.dtype(x), 0));
+    }};
+
 /// values = [off, on]; an index out of range lights nothing.
 const OpDef oneHot{
     "OneHot", [](Builder& b, const OpCall& c) -> Values {

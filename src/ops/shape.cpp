@@ -88,7 +88,7 @@ const OpDef squeezeOp{"Squeeze", [](Builder& b, const OpCall& c) -> Values {
                           return squeeze(b, x, axesOf(*axes, b.rank(x)));
                         std::vector<int> ones;
                         for (int i = 0; i < b.rank(x); i++)
-                          if (isConstant(b.type(x).shape[static_cast<size_t>(i)], 1))
+                          if (needStatic(b.type(x).shape[static_cast<size_t>(i)], "an extent") == 1)
                             ones.push_back(i);
                         return squeeze(b, x, ones);
                       }};

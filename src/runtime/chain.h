@@ -27,7 +27,7 @@ class Chain {
     std::shared_ptr<const Program> program;  ///< null where the part computes nothing
     std::unique_ptr<Session> session;
     std::vector<std::vector<std::shared_ptr<Array>>>
-        pool;  ///< of each output: memory of runs before
+        pool;                         ///< of each output: memory of runs before
     int64_t lastRun = -1, times = 0;  ///< the last run that met it, and how often that one did
   };
   static constexpr size_t kCapacity = 256;
