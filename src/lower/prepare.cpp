@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <set>
+#include <unordered_set>
 
 #include "lower/cut_chains.h"
 #include "lower/lower.h"
@@ -84,8 +85,10 @@ void dropUnitAxes(Stage& stage, const Ranges& tiles) {
 /// Axis variables that stand somewhere else than in an index: guards, coordinates, data-dependent indices.
 std::set<std::string> varsOutsideIndices(const Stage& stage) {
   std::set<std::string> out;
+  std::unordered_set<Hash>
+      seen;  // a shared subexpression is walked once: nested selects share exponentially
   const std::function<void(const Expr&)> go = [&](const Expr& e) {
-    if (e.as<Load>()) return;
+    if (e.as<Load>() || !seen.insert(e.hash()).second) return;
     if (const Var* v = e.as<Var>()) out.insert(v->name);
     if (const Cast* c = e.as<Cast>()) go(c->arg);
     if (const Apply* a = e.as<Apply>())

@@ -64,28 +64,5 @@ const OpDef quickGelu{
     },
     1, kDomain};
 
-/// The recurrent weights come as integers, transposed: they are used as the numbers they stand for.
-const OpDef dynamicLstm{
-    "DynamicQuantizeLSTM",
-    [](Builder& b, const OpCall& c) -> Values {
-      // inputs: X, W, R, B, lengths, h, c, P, W scale, W zero, R scale, R zero; W, R [directions, input, 4 hidden]
-      const auto weight = [&](size_t at, size_t scale, size_t zero) {
-        const auto spread = [&](Value v) {
-          return b.rank(v) == 1 ? unsqueeze(b, v, {1, 2}) : unsqueeze(b, v, {1});
-        };
-        const Value whole = b.map(
-            "a - b", {b.convert(c.at(at), DType::I32), spread(b.convert(c.at(zero), DType::I32))});
-        return b.transpose(b.map("a * b", {b.convert(whole, DType::F32), spread(c.at(scale))}),
-                           {0, 2, 1});
-      };
-      OpCall call = c;
-      call.op = "LSTM";
-      call.opset = 17;
-      call.in = {c.at(0), weight(1, 8, 9), weight(2, 10, 11)};
-      for (size_t i = 3; i < 8; i++) call.in.push_back(c.optional(i));
-      return buildOp(b, call);
-    },
-    1, kDomain};
-
 }  // namespace
 }  // namespace tektite

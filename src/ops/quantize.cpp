@@ -1,9 +1,35 @@
 #include "ops/op.h"
 #include "ops/product.h"
+#include "ops/quantized.h"
 #include "ops/util.h"
 #include "support/check.h"
 
 namespace tektite {
+
+Value rounded(Builder& b, Value x, Value scale, Value zero, DType to) {
+  const DType t = b.dtype(x), work = accumulatorOf(t);
+  const Value q = b.map("round(a / b) + c",
+                        {b.convert(x, work), b.convert(scale, work), b.convert(zero, work)});
+  const double low = static_cast<double>(*asInteger(lowestOf(to))),
+               high = static_cast<double>(*asInteger(highestOf(to)));
+  return b.convert(b.map(fmt::format("min(max(a, {}), {})", number(low), number(high)), {q}), to);
+}
+
+Value centred(Builder& b, Value x, Value zero) {
+  return zero ? b.map("a - b", {b.convert(x, DType::I32), b.convert(zero, DType::I32)})
+              : b.convert(x, DType::I32);
+}
+
+Quantized quantizedToRange(Builder& b, Value x) {
+  const std::vector<int> all = axisRange(0, b.rank(x));
+  const Value low = b.map("min(a, 0)", {b.reshape(b.reduce("min", x, all), {})}),
+              high = b.map("max(a, 0)", {b.reshape(b.reduce("max", x, all), {})});
+  const Value scale = b.map("(b - a) / 255", {low, high});
+  const Value zero =
+      b.convert(b.map("min(max(round((0 - a) / b), 0), 255)", {low, scale}), DType::U8);
+  return {rounded(b, x, scale, zero, DType::U8), scale, zero};
+}
+
 namespace {
 
 /// A scale or zero point of x: one number, one along the axis, or one a block of it.
@@ -18,15 +44,6 @@ Value spread(Builder& b, Value parameter, Value x, int64_t axis, int64_t block) 
   auto index = coordinates(rank);
   index[static_cast<size_t>(at)] = floorDiv(index[static_cast<size_t>(at)], block);
   return b.view(parameter, b.type(x).shape, index);
-}
-
-Value rounded(Builder& b, Value x, Value scale, Value zero, DType to) {
-  const DType t = b.dtype(x), work = accumulatorOf(t);
-  const Value q = b.map("round(a / b) + c",
-                        {b.convert(x, work), b.convert(scale, work), b.convert(zero, work)});
-  const double low = static_cast<double>(*asInteger(lowestOf(to))),
-               high = static_cast<double>(*asInteger(highestOf(to)));
-  return b.convert(b.map(fmt::format("min(max(a, {}), {})", number(low), number(high)), {q}), to);
 }
 
 const OpDef quantize{
@@ -54,23 +71,10 @@ const OpDef dequantize{"DequantizeLinear", [](Builder& b, const OpCall& c) -> Va
                          return b.map("a * b", {b.convert(shifted, t), scale});
                        }};
 
-/// To u8, by the range of the data, 0 in it.
-const OpDef dynamicQuantize{
-    "DynamicQuantizeLinear", [](Builder& b, const OpCall& c) -> Values {
-      const Value x = c.at(0);
-      const std::vector<int> all = axisRange(0, b.rank(x));
-      const Value low = b.map("min(a, 0)", {b.reshape(b.reduce("min", x, all), {})}),
-                  high = b.map("max(a, 0)", {b.reshape(b.reduce("max", x, all), {})});
-      const Value scale = b.map("(b - a) / 255", {low, high});
-      const Value zero =
-          b.convert(b.map("min(max(round((0 - a) / b), 0), 255)", {low, scale}), DType::U8);
-      return {rounded(b, x, scale, zero, DType::U8), scale, zero};
-    }};
-
-Value centred(Builder& b, Value x, Value zero) {
-  return zero ? b.map("a - b", {b.convert(x, DType::I32), b.convert(zero, DType::I32)})
-              : b.convert(x, DType::I32);
-}
+const OpDef dynamicQuantize{"DynamicQuantizeLinear", [](Builder& b, const OpCall& c) -> Values {
+                              const Quantized q = quantizedToRange(b, c.at(0));
+                              return {q.values, q.scale, q.zero};
+                            }};
 
 /// A zero point a row or column of a matrix: [n] as [n, 1] or left to broadcast.
 Value perRow(Builder& b, Value zero) {

@@ -1,3 +1,5 @@
+#include "ops/recurrent.h"
+
 #include "ops/nested.h"
 #include "ops/op.h"
 #include "ops/util.h"
@@ -79,8 +81,10 @@ class Recurrence {
   }
   /// x W^T + the biases of the input and, for the gates below `merged`, of the recurrence: [steps, batch, gates * hidden].
   Value projected(int direction, int merged) {
-    const Value w = ofDirection(c_.at(1), direction);
-    Value y = b_.contract("tbi,gi->tbg", x_, w);
+    return biased(b_.contract("tbi,gi->tbg", x_, ofDirection(c_.at(1), direction)), direction,
+                  merged);
+  }
+  Value biased(Value y, int direction, int merged) {
     if (!c_.has(3)) return y;
     const Value bias = ofDirection(c_.at(3), direction);
     const int64_t all = gates_ * hidden_;
@@ -189,38 +193,52 @@ const OpDef rnn{"RNN", [](Builder& b, const OpCall& c) -> Values {
                   return {r.stacked(sequence, true), r.stacked(last, false)};
                 }};
 
+}  // namespace
+
 /// Gates in the order input, output, forget, cell; peepholes in the order input, output, forget.
+Values lstmOf(Builder& b, const OpCall& c, const LstmProducts& products) {
+  Recurrence r(b, c, 4, {"sigmoid", "tanh", "tanh"});
+  const int64_t h = r.hidden();
+  const bool coupled = c.integer("input_forget", 0), peeps = c.has(7);
+  Row sequence, lastH, lastC;
+  for (int d = 0; d < r.directions(); d++) {
+    Row captured = products.captured(r.ofDirection(c.at(2), d), d);
+    const size_t own = captured.size();
+    if (peeps) captured.push_back(r.ofDirection(c.at(7), d));
+    const auto out = r.run(
+        d, {r.initial(5, d), r.initial(6, d)},
+        r.biased(products.input(b, r.input(), r.ofDirection(c.at(1), d), d), d, 4), captured,
+        [&](Builder& b, const Row& s, Value x, const Row& w) -> Row {
+          const Value all = b.map("a + b", {x, products.state(b, s[0], w)});
+          const auto gate = [&](int64_t i) { return Recurrence::rows(b, all, 1, i * h, h); };
+          const auto peep = [&](Value v, int64_t i, Value cell) {
+            return peeps ? b.map("a + b * c", {v, Recurrence::rows(b, w[own], 0, i * h, h), cell})
+                         : v;
+          };
+          const Value in = r.activate(b, d, 0, peep(gate(0), 0, s[1]));
+          const Value forget =
+              coupled ? b.map("1 - a", {in}) : r.activate(b, d, 0, peep(gate(2), 2, s[1]));
+          const Value cell =
+              b.map("a * b + c * d", {forget, s[1], in, r.activate(b, d, 1, gate(3))});
+          const Value shown = r.activate(b, d, 0, peep(gate(1), 1, cell));
+          return {b.map("a * b", {shown, r.activate(b, d, 2, cell)}), cell};
+        });
+    lastH.push_back(out[0]);
+    lastC.push_back(out[1]);
+    sequence.push_back(out[2]);
+  }
+  return {r.stacked(sequence, true), r.stacked(lastH, false), r.stacked(lastC, false)};
+}
+
+namespace {
+
 const OpDef lstm{
     "LSTM", [](Builder& b, const OpCall& c) -> Values {
-      Recurrence r(b, c, 4, {"sigmoid", "tanh", "tanh"});
-      const int64_t h = r.hidden();
-      const bool coupled = c.integer("input_forget", 0), peeps = c.has(7);
-      Row sequence, lastH, lastC;
-      for (int d = 0; d < r.directions(); d++) {
-        Row captured = {r.ofDirection(c.at(2), d)};
-        if (peeps) captured.push_back(r.ofDirection(c.at(7), d));
-        const auto out = r.run(
-            d, {r.initial(5, d), r.initial(6, d)}, r.projected(d, 4), captured,
-            [&](Builder& b, const Row& s, Value x, const Row& w) -> Row {
-              const Value all = b.map("a + b", {x, b.contract("bi,gi->bg", s[0], w[0])});
-              const auto gate = [&](int64_t i) { return Recurrence::rows(b, all, 1, i * h, h); };
-              const auto peep = [&](Value v, int64_t i, Value cell) {
-                return peeps ? b.map("a + b * c", {v, Recurrence::rows(b, w[1], 0, i * h, h), cell})
-                             : v;
-              };
-              const Value in = r.activate(b, d, 0, peep(gate(0), 0, s[1]));
-              const Value forget =
-                  coupled ? b.map("1 - a", {in}) : r.activate(b, d, 0, peep(gate(2), 2, s[1]));
-              const Value cell =
-                  b.map("a * b + c * d", {forget, s[1], in, r.activate(b, d, 1, gate(3))});
-              const Value shown = r.activate(b, d, 0, peep(gate(1), 1, cell));
-              return {b.map("a * b", {shown, r.activate(b, d, 2, cell)}), cell};
-            });
-        lastH.push_back(out[0]);
-        lastC.push_back(out[1]);
-        sequence.push_back(out[2]);
-      }
-      return {r.stacked(sequence, true), r.stacked(lastH, false), r.stacked(lastC, false)};
+      return lstmOf(
+          b, c,
+          {[](Builder& b, Value x, Value w, int) { return b.contract("tbi,gi->tbg", x, w); },
+           [](Value r, int) -> Row { return {r}; },
+           [](Builder& b, Value h, const Row& w) { return b.contract("bi,gi->bg", h, w[0]); }});
     }};
 
 /// Gates in the order update, reset, hidden.

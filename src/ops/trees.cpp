@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ops/nested.h"
 #include "ops/op.h"
 #include "ops/util.h"
 #include "support/check.h"
@@ -54,39 +55,71 @@ Value table(Builder& b, DType t, const std::vector<int64_t>& values, std::vector
                    t);
 }
 
-/// The leaf of each row and tree: [rows, trees].
-Value leaves(Builder& b, const Forest& f, Value x) {
-  const DType t = b.dtype(x);
-  const auto count = static_cast<int64_t>(f.features.size()),
-             trees = static_cast<int64_t>(f.roots.size());
-  const std::vector<Expr> nodes = {count}, shape = {b.type(x).shape.at(0), trees};
-  const auto ints = [&](const std::vector<int64_t>& v) { return table(b, DType::I64, v, nodes); };
-  const Value features = ints(f.features), yes = ints(f.yes), no = ints(f.no),
-              splits = constantOf(b, t, f.splits, nodes);
-  const bool oneMode =
-      std::all_of(f.modes.begin(), f.modes.end(), [&](int64_t m) { return m == f.modes[0]; });
-  const bool anyMissing =
-      std::any_of(f.missing.begin(), f.missing.end(), [](int64_t m) { return m != 0; });
+/// What a step reads of the nodes: tables, which a step of the walk is given as it was captured.
+struct Tables {
+  Value features, splits, yes, no, modes, missing;  ///< the last two are empty where all are alike
+  int64_t mode = Leq;
+
+  Tables(Builder& b, const Forest& f, DType t) {
+    const std::vector<Expr> nodes = {static_cast<int64_t>(f.features.size())};
+    const auto ints = [&](const std::vector<int64_t>& v) { return table(b, DType::I32, v, nodes); };
+    features = ints(f.features);
+    splits = constantOf(b, t, f.splits, nodes);
+    yes = ints(f.yes);
+    no = ints(f.no);
+    mode = f.modes[0];
+    if (std::ranges::any_of(f.modes, [&](int64_t m) { return m != mode; })) modes = ints(f.modes);
+    if (std::ranges::any_of(f.missing, [](int64_t m) { return m != 0; })) missing = ints(f.missing);
+  }
+  std::vector<Value> list() const {
+    std::vector<Value> out = {features, splits, yes, no};
+    for (const Value v : {modes, missing})
+      if (v) out.push_back(v);
+    return out;
+  }
+};
+
+/// From each row's and tree's node to the next. `tables` as Tables::list() has them, in this builder.
+Value stepDown(Builder& b, const Tables& of, Value at, Value x, const std::vector<Value>& tables) {
   static constexpr const char* texts[] = {"a <= b", "a < b",  "b <= a",
                                           "b < a",  "a == b", "not(a == b)"};
-  Value at = b.broadcast(table(b, DType::I64, f.roots, {1, trees}), shape);
-  for (int depth = f.depth(); depth-- > 0;) {
-    const Expr here = load("$1", DType::I64, {var("d0"), var("d1")});
-    const auto look = [&](Value v) { return b.gather(v, {at}, shape, {here}, imm(b.dtype(v), 0)); };
-    const Value feature = look(features),
-                value = b.gather(x, {feature}, shape, {var("d0"), here}, imm(t, 0)),
-                split = look(splits);
-    Value take = b.map(texts[oneMode ? f.modes[0] : 0], {value, split});
-    if (!oneMode) {
-      const Value mode = look(ints(f.modes));
-      for (int m = Lt; m <= Neq; m++)
+  const auto shape = b.type(at).shape;
+  const DType t = b.dtype(x);
+  const Expr here = indexLoad(b, 1, at, {var("d0"), var("d1")});
+  const auto look = [&](size_t i) {
+    return b.gather(tables[i], {at}, shape, {here}, imm(b.dtype(tables[i]), 0));
+  };
+  const Value feature = look(0), split = look(1),
+              value = b.gather(x, {feature}, shape, {var("d0"), here}, imm(t, 0));
+  Value take = b.map(texts[of.mode], {value, split});
+  if (of.modes) {
+    const Value mode = look(4);
+    for (int m = Leq; m <= Neq; m++)
+      if (m != of.mode)
         take = b.map(fmt::format("select(a == {}, b, c)", m),
                      {mode, b.map(texts[m], {value, split}), take});
-    }
-    if (anyMissing) take = b.map("a | isnan(b) & c == 1", {take, value, look(ints(f.missing))});
-    at = b.map("select(a, b, c)", {take, look(yes), look(no)});
   }
-  return at;
+  if (of.missing) take = b.map("a | isnan(b) & c == 1", {take, value, look(of.modes ? 5 : 4)});
+  return b.map("select(a, b, c)", {take, look(2), look(3)});
+}
+
+/// The leaf of each row and tree: [rows, trees], after as many steps as the deepest tree has levels.
+Value leaves(Builder& b, const Forest& f, Value x) {
+  const auto trees = static_cast<int64_t>(f.roots.size());
+  const Value roots =
+      b.broadcast(table(b, DType::I32, f.roots, {1, trees}), {b.type(x).shape.at(0), trees});
+  const int depth = f.depth();
+  if (depth == 0) return roots;
+  const Tables tables(b, f, b.dtype(x));
+  std::vector<Value> captured = tables.list();
+  captured.push_back(x);
+  const Value steps = b.map(var("d0"), {}, {depth});
+  return scan(b, {roots}, {steps}, captured, {},
+              [&](Builder& inner, const std::vector<Value>& in,
+                  const std::vector<Value>& around) -> std::vector<Value> {
+                return {stepDown(inner, tables, in[0], around.back(), around)};
+              })
+      .at(0);
 }
 
 /// [rows, targets]
@@ -98,7 +131,7 @@ Value scores(Builder& b, const Forest& f, Value x, const std::string& aggregate,
       constantOf(b, t, f.weights, {static_cast<int64_t>(f.features.size()), f.targets});
   const Value all =
       b.gather(weights, {leaf}, {b.type(leaf).shape[0], b.type(leaf).shape[1], f.targets},
-               {load("$1", DType::I64, {var("d0"), var("d1")}), var("d2")}, imm(t, 0));
+               {indexLoad(b, 1, leaf, {var("d0"), var("d1")}), var("d2")}, imm(t, 0));
   Value y = squeeze(b,
                     b.reduce(aggregate == "MIN"   ? "min"
                              : aggregate == "MAX" ? "max"
