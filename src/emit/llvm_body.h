@@ -116,6 +116,8 @@ class Body {
   Value loadVector(const Address&);
   Value loadStrided(const Address&);
   Value loadEverySecond(const Address&);
+  bool isColumn(const Address&) const;
+  Value loadColumn(const Address&);
   Value gather(const Address&);
   std::string pointers(const Address&);
   int64_t alignOf(const Address&, int64_t extra = 0) const;

@@ -131,7 +131,54 @@ Value Body::loadFrom(const Address& a) {
   if (!lanes_ || !a.varies())
     return a.inRange || someOn_ || a.place->own ? loadScalar(a) : loadGuarded(a);
   if (a.offsets) return gather(a);
-  return a.lane == 1 ? loadVector(a) : loadStrided(a);
+  if (a.lane == 1) return loadVector(a);
+  return isColumn(a) ? loadColumn(a) : loadStrided(a);
+}
+
+/// A column of a square block of registers, a row a lane?
+bool Body::isColumn(const Address& a) const {
+  return a.place->own && !a.base && !a.place->perLane && a.lane >= lanes_ && a.lane % lanes_ == 0 &&
+         lanes_ >= 4 && (lanes_ & (lanes_ - 1)) == 0 && a.constant >= 0 && a.constant < a.lane;
+}
+
+/// Transposes the block around the column, once for all of its columns: at each of log2(lanes) steps row i and row i + lanes / 2 become
+/// two rows of pairs, which moves the highest bit of an element's row number to the lowest of its lane.
+Value Body::loadColumn(const Address& a) {
+  const DType type = a.place->type;
+  const int64_t first = a.constant / lanes_ * lanes_;
+  const auto key = [&](int64_t column) {
+    return Hasher()
+        .add(std::string_view("column"))
+        .add(std::string_view(a.place->pointer))
+        .add(first + column)
+        .add(lanes_)
+        .finish();
+  };
+  if (const Value* known = memo_.find(key(a.constant - first))) return *known;
+  const std::string vector = memoryType(type, lanes_);
+  std::vector<std::string> rows;
+  for (int i = 0; i < lanes_; i++) {
+    Address row = a;
+    row.constant = first + i * a.lane;
+    row.unit = lanes_;
+    rows.push_back(
+        out_.set(a.place->name, "load {}, ptr {}, align {}", vector, pointer(row), alignOf(row)));
+  }
+  std::string halves[2];
+  for (int i = 0; i < lanes_; i++)
+    halves[2 * i / lanes_] +=
+        fmt::format("{}i32 {}, i32 {}", 2 * i % lanes_ ? ", " : "", i, i + lanes_);
+  for (int step = 1; step < lanes_; step *= 2) {
+    std::vector<std::string> next;
+    for (int i = 0; i < lanes_; i++)
+      next.push_back(out_.set(a.place->name, "shufflevector {0} {1}, {0} {2}, <{3} x i32> <{4}>",
+                              vector, rows[i / 2], rows[i / 2 + lanes_ / 2], lanes_,
+                              halves[i % 2]));
+    rows = std::move(next);
+  }
+  for (int i = 0; i < lanes_; i++)
+    memo_.add(key(i), scalars_.fromMemory(rows[i], type, lanes_), a.place->bit);
+  return *memo_.find(key(a.constant - first));
 }
 
 Value Body::loadScalar(const Address& a) {

@@ -334,24 +334,27 @@ class Evaluation {
         continue;
       }
       const double tensor = bytesOf(g_.buffers[b], bytes(buffer.type.dtype));
-      double part = bytes(buffer.type.dtype), fetched = 1, again = 1;
+      double part = bytes(buffer.type.dtype);
       for (size_t d = 0; d < g_.buffers[b].size(); d++)
         part *= meanSize(out_.regions.buffers[b][d], g_.buffers[b][d]);
-      for (size_t j = 0; j < counts_.size(); j++) {
-        const bool depends = std::ranges::any_of(out_.regions.buffers[b], [&](const Span& s) {
-          return s.dependsOn(static_cast<int>(j));
-        });
-        (depends ? fetched : again) *= static_cast<double>(counts_[j]);
+      // From the inside: a loop that the part doesn't follow fetches again all that passed by since the last time.
+      double passed = part, fetches = part, again = 0;
+      for (size_t k = t_.order.size(); k-- > 0;) {
+        const auto count = static_cast<double>(counts_[t_.order[k]]);
+        const bool follows = std::ranges::any_of(
+            out_.regions.buffers[b], [&](const Span& s) { return s.dependsOn(t_.order[k]); });
+        again *= count;
+        if (follows)
+          passed *= count;
+        else
+          again += moveSeconds(fetches * (count - 1), passed, share, target_);
+        fetches *= count;
       }
-      const double touched = std::min(part * fetched, tensor);
       (buffer.kind == PlanBuffer::Output ? out_.cost.bytesWritten : out_.cost.bytesRead) +=
-          static_cast<int64_t>(touched);
-      seconds += moveSeconds(part * fetched, tensor, share, target_) *
+          static_cast<int64_t>(std::min(passed, tensor));
+      seconds += moveSeconds(passed, tensor, share, target_) *
                  (buffer.kind == PlanBuffer::Output ? 1.5 : 1);
-      if (buffer.kind == PlanBuffer::Output || again <= 1) continue;
-      const bool stays = part <= static_cast<double>(capacity("l2", 1)) /
-                                     2;  // of successive tiles the part is the same
-      seconds += moveSeconds(part * fetched * (again - 1), stays ? part : tensor, share, target_);
+      if (buffer.kind != PlanBuffer::Output) seconds += again;
     }
     return seconds;
   }

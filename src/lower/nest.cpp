@@ -226,10 +226,10 @@ class Nest {
   /// The registers of an accumulator: [unroll][vectors * lanes], dimensions of 1 left out.
   Ref cell(const std::string& name, bool withVectors) const {
     Ref r{name, {}};
-    if (unroll_ > 1) r.index.push_back(var("u"));
+    if (unroll_ > 1) r.index.push_back(var(turned_ ? "l" : "u"));
     const int64_t width = withVectors ? int64_t{vectors_} * schedule_.lanes : 1;
     if (width > 1) {
-      const Expr lane = schedule_.lanes > 1 ? Expr(var("l")) : Expr(0);
+      const Expr lane = schedule_.lanes > 1 ? Expr(var(turned_ ? "c" : "l")) : Expr(0);
       r.index.push_back(vectors_ > 1 ? var("v") * Expr(int64_t{schedule_.lanes}) + lane : lane);
     }
     return r;
@@ -244,6 +244,7 @@ class Nest {
 
   void leaf(Block& out) {
     if (stage_.accumulators.empty()) {
+      if (turns()) return turnedMap(out);
       Block body;
       for (const StageStore& s : stage_.inner) add(body, s, {});
       for (const StageStore& s : stage_.outer) add(body, s, {});
@@ -274,15 +275,95 @@ class Nest {
     mask_ = spaceMask;
 
     if (acrossLanes) joinLanes(out, stateName);
+    if (spaceLanes && turns()) {
+      const Turned turned(*this);
+      for (const StageStore& s : stage_.outer) turned.store(out, s, resultsOf(spaceLanes));
+      return;
+    }
     Block body;
+    for (const StageStore& s : stage_.outer) add(body, s, resultsOf(spaceLanes));
+    lanes(out, spaceLanes, std::move(body), mask_);
+  }
+
+  /// What stands for the accumulators' names in the stores that follow.
+  std::unordered_map<std::string, Expr> resultsOf(bool withVectors) const {
     std::unordered_map<std::string, Expr> results;
     for (const Accumulator& a : stage_.accumulators)
       for (size_t c = 0; c < a.names.size(); c++) {
-        const Ref r = cell(a.names[c], spaceLanes);
+        const Ref r = cell(a.names[c], withVectors);
         results.emplace(a.names[c], load(r.buffer, a.combine.types[c], r.index));
       }
-    for (const StageStore& s : stage_.outer) add(body, s, results);
-    lanes(out, spaceLanes, std::move(body), mask_);
+    return results;
+  }
+
+  // ---- blocks that are transposed between computing and storing
+
+  bool turns() const {
+    return schedule_.across && unroll_ == schedule_.unroll && unroll_ > 1 &&
+           (!mask_ || asInteger(extent_[schedule_.vectorAxis]));
+  }
+
+  /// While it lives, lanes run along the unrolled axis, and the vector axis is written out as v and c.
+  class Turned {
+   public:
+    explicit Turned(Nest& nest) : nest_(nest), before_(nest.at_), mask_(nest.mask_) {
+      const std::unordered_map<std::string, Expr> turn = {{"l", var("c")}, {"u", var("l")}};
+      for (auto& [axis, at] : nest_.at_) at = substitute(at, turn);
+      if (nest_.mask_) nest_.mask_ = substitute(nest_.mask_, turn);
+      nest_.ranges_["c"] = nest_.ranges_["l"];
+      nest_.ranges_["l"] = {0, nest_.unroll_ - 1};
+      nest_.turned_ = true;
+    }
+    ~Turned() {
+      nest_.at_ = before_;
+      nest_.mask_ = mask_;
+      nest_.ranges_["l"] = nest_.ranges_["c"];
+      nest_.turned_ = false;
+    }
+    Turned(const Turned&) = delete;
+    Turned& operator=(const Turned&) = delete;
+
+    void store(Block& out, const StageStore& s,
+               std::unordered_map<std::string, Expr> results) const {
+      Block body, columns, vectors;
+      nest_.add(body, s, results);
+      if (nest_.mask_) {
+        Block masked;
+        masked.push_back({If{nest_.translate(nest_.mask_), std::move(body)}, ""});
+        body = std::move(masked);
+      }
+      Block lanes;
+      lanes.push_back(forLoop("l", nest_.unroll_, LoopMode::Vector, std::move(body)));
+      addLoop(columns, "c", nest_.schedule_.lanes, LoopMode::Unroll, std::move(lanes));
+      addLoop(out, "v", nest_.vectors_, LoopMode::Unroll, std::move(columns));
+    }
+
+   private:
+    Nest& nest_;
+    std::unordered_map<std::string, Expr> before_;
+    Expr mask_;
+  };
+
+  /// A map: its values in a block of registers, then the stores.
+  void turnedMap(Block& out) {
+    Block scope;
+    std::vector<StageStore> stores = stage_.inner;
+    stores.insert(stores.end(), stage_.outer.begin(), stage_.outer.end());
+    for (size_t k = 0; k < stores.size(); k++) {
+      const std::string name = fmt::format("turn{}", k);
+      const DType type = stores[k].value.type();
+      allocate(scope, name, type, true);
+      Block body;
+      body.push_back({Store{{cell(name, true)}, "", {translate(stores[k].value)}}, ""});
+      lanes(scope, true, std::move(body), mask_);
+      stores[k].value = var(name, type);
+    }
+    const Turned turned(*this);
+    for (size_t k = 0; k < stores.size(); k++) {
+      const Ref r = cell(fmt::format("turn{}", k), true);
+      turned.store(scope, stores[k], {{r.buffer, load(r.buffer, stores[k].value.type(), r.index)}});
+    }
+    out.push_back({BlockStmt{std::move(scope)}, ""});
   }
 
   void initialise(Block& out, const std::function<std::string(const std::string&)>& stateName,
@@ -445,7 +526,7 @@ class Nest {
   Ranges ranges_;
   std::vector<Expr> low_, extent_;
   std::vector<int> space_, reduce_;
-  bool vectorIsReduce_ = false;
+  bool vectorIsReduce_ = false, turned_ = false;
   int vectors_ = 1, unroll_ = 1;
   Expr mask_;
   std::unordered_map<std::string, Expr> at_;        // axis -> coordinate

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <numeric>
 
 #include "schedule/layout.h"
 #include "schedule/schedule.h"
@@ -9,6 +10,12 @@
 namespace tektite {
 namespace {
 
+constexpr int64_t kSetBytes = 4096;  // lines that far apart share a set of L1
+constexpr int64_t kRowsOfSet =
+    7;  // more rows of a register tile in one set push each other out (Zen 4, 14 rows: 113 -> 88 GFLOP/s)
+constexpr double kUnhiddenL2 = 0.2;  // share of the loads from L2 of a panel that L1 doesn't hold
+constexpr double kCrowded = 0.25;    // so much slower
+constexpr int kTurnedLanes = 16;     // of a block that is transposed in registers
 constexpr int64_t kApartElements =
     4096;  // 64 MB sum of squares on one Zen 4 core: 16.4 GB/s side by side, 21.5 apart
 
@@ -93,6 +100,24 @@ double costAlong(const Stage& stage, const std::vector<StageAccess>& accesses, i
   return cost;
 }
 
+/// Vector work of one point where blocks of lanes x lanes are transposed in registers between loads along one axis and stores along another;
+/// negative: the stores don't lie along that axis, or there are too few elements for a block.
+double costTurned(const TileList& list, const Stage& stage,
+                  const std::vector<StageAccess>& accesses, int from, int to, int lanes) {
+  if (lanes < 4 || stage.axes[from].reduce || stage.axes[to].reduce ||
+      smallestExtent(stage.axes[from], list) < lanes ||
+      smallestExtent(stage.axes[to], list) < lanes)
+    return -1;
+  double cost = 1;
+  for (const StageAccess& x : accesses) {
+    const auto step = strideAlong(*x.buffer, x.index, stage.axes[x.isStore ? to : from].var);
+    if (x.isStore && step != 1) return -1;
+    cost += x.isStore ? 1 + std::log2(lanes) : step == 0 ? 0.25 : step == 1 ? 1 : 0.75 * lanes;
+  }
+  return cost / lanes / usedShare(smallestExtent(stage.axes[from], list), lanes) /
+         usedShare(smallestExtent(stage.axes[to], list), lanes);
+}
+
 StageSchedule chooseSimple(const GroupPlan& plan, const TileList& list, const Stage& stage,
                            const Target& target) {
   StageSchedule s;
@@ -112,7 +137,20 @@ StageSchedule chooseSimple(const GroupPlan& plan, const TileList& list, const St
     }
   }
   if (!idempotent(stage)) s = {};  // scatter: in order, one element at a time
-  if (s.vectorAxis >= 0) {
+  if (idempotent(stage) && stage.accumulators.empty()) {
+    const int lanes = std::min(widest, kTurnedLanes);
+    for (int from = 0; from < static_cast<int>(stage.axes.size()); from++)
+      for (int to = 0; to < static_cast<int>(stage.axes.size()); to++) {
+        const double cost = from == to ? -1 : costTurned(list, stage, accesses, from, to, lanes);
+        if (cost < 0 || cost >= best) continue;
+        best = cost;
+        s.vectorAxis = from;
+        s.unrollAxis = to;
+        s.lanes = s.unroll = lanes;
+        s.across = true;
+      }
+  }
+  if (s.vectorAxis >= 0 && !s.across) {
     const StageAxis& a = stage.axes[s.vectorAxis];
     const int64_t vectors = std::min(a.region.size, a.extent) / s.lanes;
     int states = 0;
@@ -138,33 +176,57 @@ struct TileShape {
   double score;
 };
 
+/// What a register tile is chosen for.
+struct TileProblem {
+  int64_t vectorExtent, smallestVector;  ///< along the lanes: of most tiles, of the last
+  int64_t
+      align;  ///< panels must not straddle tiles: the tile's extent along the lanes, 0 where it isn't tiled
+  int64_t unrollExtent, smallestUnroll;
+  int lanes;
+  bool panels, direct;  ///< operands along the lanes that are packed, that aren't
+  bool square;          ///< 8 rows, or as many as lanes: to be transposed
+  double vectorBytes;   ///< one vector of the panels' operand, over the whole reduction
+  int64_t
+      rowsApart;  ///< bytes from row to row of the operand that is broadcast, at most kSetBytes; 0: none
+};
+
+/// Multiplications a slot of `v` vectors by `u` rows: bound by loads, by latency, by L2 where L1 doesn't hold a panel, by rows that push
+/// each other out of L1.
+double tileRate(const TileProblem& p, int v, int u, const Target& target) {
+  const Level *l1 = target.level("l1"), *l2 = target.level("l2");
+  const double reuse = static_cast<double>(u * v) / (u + v);
+  const double latency = std::min(1.0, u * v / (target.fmaLatency * target.fmaPerCycle));
+  double time = 1;
+  if (l1 && l2 && l2->bytesPerSecond > 0 && v * p.vectorBytes > static_cast<double>(l1->bytes) / 2)
+    time += kUnhiddenL2 * target.vectorBytes * target.fmaPerCycle * target.hertz /
+            l2->bytesPerSecond / u;
+  if (u * p.rowsApart > kRowsOfSet * kSetBytes) time += kCrowded;
+  return latency * std::min(1.0, target.loadsPerCycle / target.fmaPerCycle * reuse) *
+         (1 + 0.02 * reuse) / time;
+}
+
 /// The register tile: most multiplications a load, within the registers, with little waste at the edges.
-/// Panels must not straddle tiles: `align` is the tile's extent along the vector axis, 0 where it isn't tiled.
-TileShape registerTile(int64_t vectorExtent, int64_t smallestVector, int64_t align,
-                       int64_t unrollExtent, int64_t smallestUnroll, int lanes, bool panels,
-                       bool direct, const Target& target) {
-  TileShape best{1, 1, panels && align % lanes != 0 ? 0 : 1e-3};
-  const int registers = target.vectorRegisters;
+TileShape registerTile(const TileProblem& p, const Target& target) {
+  TileShape best{1, 1, p.panels && p.align % p.lanes != 0 ? 0 : 1e-3};
   const int temporaries =
       target.maskedMoves ? 1 : 2;  // AVX-512 broadcasts inside the multiplication
-  const auto rate = [&](int v, int u) {
-    const double reuse = static_cast<double>(u * v) / (u + v);
-    const double latency = std::min(1.0, u * v / (target.fmaLatency * target.fmaPerCycle));
-    return latency * std::min(1.0, target.loadsPerCycle / target.fmaPerCycle * reuse) *
-           (1 + 0.02 * reuse);
-  };
+  const int64_t widest = p.direct ? p.smallestVector : p.vectorExtent + p.lanes - 1;
   for (int v = 1; v <= 8; v++) {
-    if (v > 1 && int64_t{v} * lanes > (direct ? smallestVector : vectorExtent + lanes - 1)) break;
-    if (panels && align % (int64_t{v} * lanes) != 0) continue;
+    const int64_t width = int64_t{v} * p.lanes, full = p.vectorExtent / width * width;
+    if (v > 1 && width > widest) break;
+    if (p.panels && p.align % width != 0) continue;
     for (int u = 1; u <= 16; u++) {
-      if (u > smallestUnroll || v * u + v + temporaries > registers) break;
-      const int64_t width = int64_t{v} * lanes, full = vectorExtent / width * width;
-      const double rest = static_cast<double>((vectorExtent - full + lanes - 1) / lanes *
-                                              lanes);  // one vector at a time, or a padded panel
+      if (u > p.smallestUnroll || v * u + v + temporaries > target.vectorRegisters) break;
+      if (p.square && u != 8 && u != p.lanes) continue;
+      const double rest = static_cast<double>((p.vectorExtent - full + p.lanes - 1) / p.lanes *
+                                              p.lanes);  // one vector at a time, or a padded panel
+      const double rate = tileRate(p, v, u, target);
       const double time =
-          static_cast<double>(full) / rate(v, u) +
-          (panels ? (rest > 0 ? static_cast<double>(width) / rate(v, u) : 0) : rest / rate(1, u));
-      const double score = static_cast<double>(vectorExtent) / time * usedShare(unrollExtent, u);
+          static_cast<double>(full) / rate + (!p.panels  ? rest / tileRate(p, 1, u, target)
+                                              : rest > 0 ? static_cast<double>(width) / rate
+                                                         : 0);
+      const double score =
+          static_cast<double>(p.vectorExtent) / time * usedShare(p.unrollExtent, u);
       if (score > best.score + 1e-9) best = {v, u, score};
     }
   }
@@ -202,10 +264,66 @@ double packReuse(const TileList& list, const StageAxis& axis, const std::vector<
   return reuse;
 }
 
+/// What the operands cost for a multiplication in lanes along an axis, and which go through panels.
+struct Operands {
+  double cost = 0;
+  std::vector<std::string> packed;
+  bool direct = false;  ///< a load along the axis that isn't packed
+};
+
+Operands operandsAlong(const TileList& list, const Stage& stage,
+                       const std::vector<StageAccess>& accesses, const StageAxis& axis, int lanes,
+                       const Target& target) {
+  Operands out;
+  for (const StageAccess& a : accesses) {
+    const auto step = strideAlong(*a.buffer, a.index, axis.var);
+    if (!a.reduced || a.isStore || step == 0) continue;
+    if (a.buffer->kind == PlanBuffer::Constant) {
+      out.packed.push_back(a.buffer->name);
+    } else if (step == 1) {
+      out.direct = true;
+    } else if (panelBytes(stage, a.index, bytes(a.buffer->type.dtype)) > roomForPanels(target)) {
+      out.direct = true;
+      out.cost += 0.75 * lanes;  // too much to hold: gathered at each multiplication
+    } else {  // packed by the kernel itself, in blocks that are transposed in registers where elements lie side by side along another axis
+      out.packed.push_back(a.buffer->name);
+      const bool blocks = std::ranges::any_of(stage.axes, [&](const StageAxis& other) {
+        return strideAlong(*a.buffer, a.index, other.var) == 1;
+      });
+      out.cost += (blocks ? 0.5 : 1.5) * lanes /
+                  (multiplicationsOf(stage, a.index) * packReuse(list, axis, a.index));
+    }
+  }
+  return out;
+}
+
+/// What follows the reduction, for one multiplication, with lanes of the results along an axis.
+double resultCost(const std::vector<StageAccess>& accesses, const StageAxis& lanesAlong,
+                  double perStore, int lanes, double depth) {
+  double cost = 0;
+  for (const StageAccess& a : accesses) {
+    if (a.reduced) continue;
+    const auto step = strideAlong(*a.buffer, a.index, lanesAlong.var);
+    cost += step == 1 ? 0.5 + (a.isStore ? perStore : 0) : step == 0 ? 0.1 : 1.5 * lanes;
+  }
+  return cost / depth;
+}
+
+/// Bytes between the rows of what is read at every multiplication, as far as they matter to the sets of L1.
+int64_t rowsApart(const std::vector<StageAccess>& accesses, const StageAxis& rows) {
+  int64_t most = 0;
+  for (const StageAccess& a : accesses) {
+    if (!a.reduced || a.isStore) continue;
+    const int64_t step = strideAlong(*a.buffer, a.index, rows.var).value_or(0);
+    if (step) most = std::max(most, std::gcd(step * bytes(a.buffer->type.dtype), kSetBytes));
+  }
+  return most;
+}
+
 StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, const Stage& stage,
                                 const Target& target) {
   const auto accesses = accessesOf(plan, stage);
-  const int lanesWanted = target.lanes(elementBytes(plan, stage));
+  const int element = elementBytes(plan, stage), lanesWanted = target.lanes(element);
   double depth = 1;
   for (const StageAxis& a : stage.axes)
     if (a.reduce)
@@ -218,51 +336,41 @@ StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, con
     if (axis.reduce || n < 2) continue;
     int lanes = lanesWanted;
     while (lanes / 2 >= n && lanes > 4) lanes /= 2;
-    double cost = 0;
-    std::vector<std::string> packed;
-    const bool wholeAxis = isConstant(axis.region.base, 0);
-    bool direct = false;  // a load along the axis that isn't packed
-    for (const StageAccess& a : accesses) {
-      const auto step = strideAlong(*a.buffer, a.index, axis.var);
-      if (!a.reduced) {
-        cost += (step == 1 ? 0.5 : step == 0 ? 0.1 : 1.5 * lanes) / depth;
-        continue;
-      }
-      if (a.isStore || step == 0) continue;
-
-      if (a.buffer->kind == PlanBuffer::Constant) {
-        packed.push_back(a.buffer->name);
-      } else if (step == 1) {
-        direct = true;
-      } else if (panelBytes(stage, a.index, bytes(a.buffer->type.dtype)) > roomForPanels(target)) {
-        direct = true;
-        cost += 0.75 * lanes;  // too much to hold: gathered at each multiplication
-      } else {  // packed by the kernel itself: one strided element for each multiplication that it feeds
-        packed.push_back(a.buffer->name);
-        cost += 1.5 * lanes / (multiplicationsOf(stage, a.index) * packReuse(list, axis, a.index));
-      }
-    }
-    for (int u = -1; u < static_cast<int>(stage.axes.size()); u++) {
-      if (u == v || (u >= 0 && stage.axes[u].reduce)) continue;
+    const Operands operands = operandsAlong(list, stage, accesses, axis, lanes, target);
+    const int64_t align = isConstant(axis.region.base, 0) ? 0 : axis.region.size;
+    const auto consider = [&](int u, bool across) {
       const int64_t m = u < 0 ? 1 : std::min(stage.axes[u].region.size, stage.axes[u].extent);
-      int64_t smallest = u < 0 || !idempotent(stage) ? 1 : smallestExtent(stage.axes[u], list);
-      const TileShape t = registerTile(n, smallestExtent(axis, list),
-                                       wholeAxis ? 0 : axis.region.size, m, std::min(smallest, m),
-                                       lanes, !packed.empty(), direct || packed.empty(), target);
-      if (t.score == 0) continue;
-      double total = (1 / std::max(t.score, 1e-6) + cost) / lanes;
+      const int64_t smallest =
+          u < 0 || !idempotent(stage) ? 1 : smallestExtent(stage.axes[u], list);
+      const bool none = operands.packed.empty();
+      const TileShape t =
+          registerTile({n, smallestExtent(axis, list), align, m, std::min(smallest, m), lanes,
+                        !none, operands.direct || none, across, depth * lanes * element,
+                        u < 0 ? 0 : rowsApart(accesses, stage.axes[u])},
+                       target);
+      if (t.score == 0 || (across && t.unroll < 8)) return;
+      const double after = across
+                               ? resultCost(accesses, stage.axes[u], std::log2(lanes), lanes, depth)
+                               : resultCost(accesses, axis, 0, lanes, depth);
+      double total = (1 / std::max(t.score, 1e-6) + operands.cost + after) / lanes;
       if (u >= 0)  // rows that share lines of the operand that is broadcast
         for (const StageAccess& a : accesses)
           if (a.reduced && !a.isStore && strideAlong(*a.buffer, a.index, stage.axes[u].var) == 1)
             total *= 0.98;
-      if (total >= bestCost) continue;
+      if (total >= bestCost) return;
       bestCost = total;
       best.vectorAxis = v;
       best.lanes = lanes;
       best.vectors = t.vectors;
       best.unrollAxis = t.unroll > 1 ? u : -1;
       best.unroll = t.unroll;
-      best.packed = packed;
+      best.packed = operands.packed;
+      best.across = across;
+    };
+    for (int u = -1; u < static_cast<int>(stage.axes.size()); u++) {
+      if (u == v || (u >= 0 && stage.axes[u].reduce)) continue;
+      consider(u, false);
+      if (u >= 0 && lanes >= 8 && lanes <= kTurnedLanes) consider(u, true);
     }
   }
   if (best.vectorAxis < 0) return chooseSimple(plan, list, stage, target);
@@ -350,6 +458,7 @@ std::string toText(const GroupPlan& plan, const Schedule& schedule) {
       out += " order";
       for (int i : s.order) out += " " + stage.axes[i].var;
       for (const std::string& p : s.packed) out += "; pack " + p;
+      if (s.across) out += "; across";
       out += s.stream ? "; stream }\n" : " }\n";
     }
   return out + "}\n";

@@ -19,6 +19,9 @@ struct StageSchedule {
   std::vector<std::string>
       packed;  ///< buffers whose loads go through panels [vectorAxis / W][reduce axes][W], W = lanes * vectors
   bool stream = false;  ///< stores of outputs past the caches
+  bool across =
+      false;  ///< results are computed with lanes along vectorAxis and stored with lanes along unrollAxis:
+              ///< blocks of `lanes` columns and `unroll` rows are transposed in registers
   int64_t panel() const { return int64_t{lanes} * vectors; }
 };
 

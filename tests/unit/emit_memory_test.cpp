@@ -44,6 +44,28 @@ TEST(EmitMemory, EverySecondBackwardsAndEveryThird) {
                                        : x[(i - 32) * 3]; });
 }
 
+TEST(EmitMemory, BlocksOfRegistersAreTransposed) {
+  const auto x = noise(16 * 32, 1);
+  for (const int rows : {4, 8, 16})
+    run(
+        fmt::format(R"(kernel k(x: f32[16 x 32], out y: f32[32 x {0}]) {{
+    for t in 1 parallel {{
+      alloc b: f32[{0} x 32]@reg
+      for u in {0} unroll {{ for v in 2 unroll {{ for l in 16 vector {{ b[u, v * 16 + l] = x[u, v * 16 + l] }} }} }}
+      for c in 32 unroll {{ for l in {0} vector {{ y[c, l] = b[l, c] }} }}
+      for u in {0} unroll {{ for v in 2 unroll {{ for l in 16 vector {{ b[u, v * 16 + l] = b[u, v * 16 + l] + 1 }} }} }}
+      for l in {0} vector {{ if l < 3 {{ y[5, l] = b[l, 5] }} }}
+    }}
+  }})",
+                    rows)
+            .c_str(),
+        [&] { return buffers(x, int64_t{32} * rows); },
+        [&](int64_t i) {
+          const int64_t row = i % rows, column = i / rows;
+          return x[row * 32 + column] + (column == 5 && row < 3 ? 1 : 0);
+        });
+}
+
 TEST(EmitMemory, StridedUnderAMaskTouchesOnlyItsLanes) {
   const auto x = noise(20, 1);  // lanes 10.. would be outside
   run(

@@ -10,6 +10,7 @@
 #include "ir/kernel_verify.h"
 #include "ir/target.h"
 #include "lowered_executor.h"
+#include "schedule/schedule.h"
 
 namespace tektite {
 namespace {
@@ -256,6 +257,42 @@ TEST(Lower, TransposedOperandIsPackedOnceAHead) {
                          double(a.at("q")[(b * m + i) * d + c]) * a.at("k")[(b * n + j) * d + c];
                    ASSERT_NEAR(a.at("y")[(b * m + i) * n + j], want, 1e-5) << how;
                  }
+           });
+}
+
+/// Channels-last to channels-first, as a map and behind a product: no extent is a multiple of the lanes.
+TEST(Lower, BlocksAreTransposedOnTheWayOut) {
+  const int64_t c = 21, n = 63, d = 19;
+  GroupPlan p;
+  p.buffers = {buffer(PlanBuffer::Input, "x", {c, n}, {1, 0}),
+               buffer(PlanBuffer::Input, "w", {d, n}, {1, 0}),
+               buffer(PlanBuffer::Constant, "k", {c, d}), buffer(PlanBuffer::Output, "y", {c, n}),
+               buffer(PlanBuffer::Output, "z", {c, n})};
+  const StageAxis channel{"i0", c, false, {0, c}}, place{"i1", n, false, {t0 * Expr(21), 21}};
+  Stage map;
+  map.depth = 1;
+  map.axes = {channel, place};
+  map.inner = {{"y", {i0, i1}, at("x", {i0, i1}) * imm(DType::F32, 2), "", {}}};
+  Stage product;
+  product.depth = 1;
+  product.contraction = true;
+  product.axes = {channel, place, {"i2", d, true, {0, d}}};
+  product.accumulators = {
+      {builtinCombine("sum", DType::F32), {at("w", {i2, i1}) * at("k", {i0, i2})}, {"a0"}}};
+  product.outer = {{"z", {i0, i1}, acc("a0") * imm(DType::F32, 3), "", {}}};
+  p.lists = {{{{"t0", n, 21, true}}, {map, product}, -1}};
+  EXPECT_TRUE(chooseStage(p, p.lists[0], map, findTarget("cpu:avx512")).across);
+  EXPECT_TRUE(chooseStage(p, p.lists[0], product, findTarget("cpu:avx512")).across);
+  everyWay(p, {{"x", random(c * n, 6)}, {"w", random(d * n, 7)}, {"k", random(c * d, 8)}},
+           [&](const Arrays& a, const std::string& how) {
+             for (int64_t i = 0; i < c; i++)
+               for (int64_t j = 0; j < n; j++) {
+                 ASSERT_EQ(a.at("y")[i * n + j], 2 * a.at("x")[j * c + i]) << how;
+                 double want = 0;
+                 for (int64_t k = 0; k < d; k++)
+                   want += double(a.at("w")[j * d + k]) * a.at("k")[i * d + k];
+                 ASSERT_NEAR(a.at("z")[i * n + j], 3 * want, 1e-5) << how << " " << i << " " << j;
+               }
            });
 }
 
