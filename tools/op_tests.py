@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Computes what tests/ops/*.test expects: after each `numpy "..."` line it writes the `expect` line anew. Needs NumPy.
 
-The expression sees the case's inputs by name, np, math, erf of arrays, and conv2d(x, w, stride, pad, dilation, groups)."""
+The expression sees the case's inputs by name, np, math, erf of arrays, conv2d(x, w, stride, pad, dilation, groups) and
+recurrent(kind, x, w, r, ...): an RNN, GRU or LSTM step by step."""
 import math, pathlib, re, sys
 import numpy as np
 
@@ -20,6 +21,47 @@ def conv2d(x, w, stride, pad, dilation, groups):
         rows, columns = (slice(k * dilation, k * dilation + stride * (e - 1) + 1, stride) for k, e in ((i, h), (j, v)))
         y[:, o] += x[:, o // (outs // groups) * ins + c, rows, columns].astype(float) * w[o, c, i, j]
     return y
+
+
+ACTIVATIONS = {"Sigmoid": lambda v: 1 / (1 + np.exp(-v)), "Tanh": np.tanh, "Relu": lambda v: np.maximum(v, 0),
+               "Softsign": lambda v: v / (1 + np.abs(v)), "HardSigmoid": lambda v: np.clip(0.2 * v + 0.5, 0, 1)}
+DEFAULTS = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}
+
+
+def recurrent(kind, x, w, r, b=None, lens=None, h0=None, c0=None, p=None, direction="forward", act=None, clip=None, coupled=False,
+              before=False, layout=0):
+    if layout:
+        x, h0, c0 = (v if v is None else v.swapaxes(0, 1) for v in (x, h0, c0))
+    (steps, batch, _), dirs, hidden = x.shape, w.shape[0], r.shape[2]
+    gates, act = w.shape[1] // hidden, act or DEFAULTS[kind] * dirs
+    b = np.zeros((dirs, 2 * gates * hidden)) if b is None else b
+    p = np.zeros((dirs, 3 * hidden)) if p is None else p
+    y, hs, cs = np.zeros((steps, dirs, batch, hidden)), np.zeros((dirs, batch, hidden)), np.zeros((dirs, batch, hidden))
+    hs, cs = hs if h0 is None else h0.astype(float), cs if c0 is None else c0.astype(float)
+    for d in range(dirs):
+        f, g, k = ([lambda v, a=a: ACTIVATIONS[a](v if clip is None else np.clip(v, -clip, clip)) for a in act[d * len(DEFAULTS[kind]):]] * 3)[:3]
+        pi, po, pf = np.split(p[d].astype(float), 3)
+        for n in range(batch):
+            h, c, last = hs[d, n], cs[d, n], steps if lens is None else lens[n]
+            for t in range(last)[::-1 if direction == "reverse" or d == 1 else 1]:
+                a = [wi @ x[t, n] + bi for wi, bi in zip(np.split(w[d].astype(float), gates), np.split(b[d].astype(float), 2 * gates))]
+                ri, rb = np.split(r[d].astype(float), gates), np.split(b[d].astype(float), 2 * gates)[gates:]
+                s = [v @ h + e for v, e in zip(ri, rb)]
+                if kind == "RNN":
+                    h = f(a[0] + s[0])
+                elif kind == "GRU":
+                    z, reset = f(a[0] + s[0]), f(a[1] + s[1])
+                    h = (1 - z) * g(a[2] + (reset * s[2] if before else ri[2] @ (reset * h) + rb[2])) + z * h
+                else:
+                    i = f(a[0] + s[0] + pi * c)
+                    forget = 1 - i if coupled else f(a[2] + s[2] + pf * c)
+                    c = forget * c + i * g(a[3] + s[3])
+                    h = f(a[1] + s[1] + po * c) * k(c)
+                y[t, d, n] = h
+            hs[d, n], cs[d, n] = h, c
+    if layout:
+        y, hs, cs = y.transpose(2, 0, 1, 3), hs.swapaxes(0, 1), cs.swapaxes(0, 1)
+    return (y, hs, cs) if kind == "LSTM" else (y, hs)
 
 
 def uniform(low, high, seed, n):
@@ -66,7 +108,7 @@ def fill(path):
         drop = False
         out.append(line)
         if word == "case":
-            names = {"np": np, "erf": erf, "math": math, "conv2d": conv2d}
+            names = {"np": np, "erf": erf, "math": math, "conv2d": conv2d, "recurrent": recurrent}
         elif word == "input" and line != "input none":
             name, rest = re.match(r"input (?:const )?(\w+):\s*(.*)", line).groups()
             names[name] = tensor(rest)

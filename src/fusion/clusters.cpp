@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fusion/fences.h"
+#include "fusion/scan.h"
 #include "support/check.h"
 
 namespace tektite {
@@ -37,7 +38,12 @@ Clusters::Clusters(const Graph& g, const FusionOptions& options) : g_(g) {
     mine.erase(std::unique(mine.begin(), mine.end()), mine.end());
     if (isLeaf(g.nodes[i]) || repeated_[i]) continue;
     of[i] = static_cast<int>(list.size());
-    list.push_back({.nodes = {i}, .before = {}, .after = {}, .host = isHost(g.nodes[i])});
+    const bool scan = isKernelScan(g.nodes[i]);
+    list.push_back({.nodes = {i},
+                    .before = {},
+                    .after = {},
+                    .host = isHost(g.nodes[i]) && !scan,
+                    .alone = scan || g.nodes[i].as<Update>()});
     for (const Value& v : mine) {
       readers_[v].push_back(i);
       list[of[i]].before.insert(of[v.node]);
@@ -142,6 +148,7 @@ void Clusters::merge(int into, int from) {
               .before = {},
               .after = {},
               .host = false,
+              .alone = false,
               .alive = false,
               .version = b.version + 1};
 }

@@ -12,6 +12,7 @@ struct Cluster {
   std::vector<int> nodes;       ///< ascending
   std::set<int> before, after;  ///< clusters that it reads, that read it
   bool host = false;            ///< control flow, a call: never merged
+  bool alone = false;           ///< a kernel by itself: a scatter, a scan
   bool alive = true;
   int version = 0;
   double seconds = -1;  ///< of its plan; -1: not yet known

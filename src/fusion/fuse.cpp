@@ -135,8 +135,7 @@ class Fuser {
     if (cluster.seconds < 0) cluster.seconds = tried(cluster.nodes).seconds;
     return cluster.seconds;
   }
-  bool isHost(int c) const { return clusters_.list[c].host; }
-  bool isUpdate(int c) const { return g_.nodes[clusters_.list[c].nodes[0]].as<Update>(); }
+  bool isAlone(int c) const { return clusters_.list[c].host || clusters_.list[c].alone; }
   int heavyOf(int c) const {
     return static_cast<int>(
         std::ranges::count_if(clusters_.list[c].nodes, [&](int n) { return heavy_[n]; }));
@@ -166,7 +165,7 @@ class Fuser {
   void joinAll(const Fences::Pair& p, int a, int b) {
     if (a == b) return;
     for (int c : {a, b})
-      if (isHost(c) || isUpdate(c))
+      if (isAlone(c))
         userError("fuse: {} and {} can't be one kernel: {} is no part of a kernel", p.fromName,
                   p.toName, nameOf(c));
     if (isCut(a, b))
@@ -185,8 +184,7 @@ class Fuser {
   void joinOrigins() {
     std::map<std::string, std::vector<int>> byOrigin;
     for (int n = 0; n < static_cast<int>(g_.nodes.size()); n++)
-      if (clusters_.of[n] >= 0 && !isHost(clusters_.of[n]) && !isUpdate(clusters_.of[n]) &&
-          !g_.nodes[n].origin.empty())
+      if (clusters_.of[n] >= 0 && !isAlone(clusters_.of[n]) && !g_.nodes[n].origin.empty())
         byOrigin[g_.nodes[n].origin].push_back(n);
     for (const auto& [origin, nodes] : byOrigin)
       for (size_t i = 1; i < nodes.size(); i++) {
@@ -268,7 +266,7 @@ class Fuser {
   }
 
   void consider(int a, int b) {
-    if (isHost(a) || isHost(b) || isUpdate(a) || isUpdate(b)) return;
+    if (isAlone(a) || isAlone(b)) return;
     if (isCut(a, b)) return refuse(a, b, {Reason::UserFence, 0, 0, ""});
     if (!fitsCode(a, b)) {
       const double nodes =
@@ -344,9 +342,7 @@ class Fuser {
       for (size_t i = 0; i < all.size(); i++)
         for (size_t k = i + 1; k < all.size(); k++) {
           const int a = clusters_.of[all[i]], b = clusters_.of[all[k]];
-          if (a == b || isHost(a) || isHost(b) || isUpdate(a) || isUpdate(b) || !fitsCode(a, b) ||
-              isCut(a, b))
-            continue;
+          if (a == b || isAlone(a) || isAlone(b) || !fitsCode(a, b) || isCut(a, b)) continue;
           if (clusters_.list[a].after.count(b) || clusters_.list[b].after.count(a) ||
               clusters_.wayRound(a, b) >= 0)
             continue;

@@ -42,7 +42,8 @@ class Layouts {
   void collect() {
     std::map<Value, bool> free;
     for (int n = 0; n < static_cast<int>(g_.nodes.size()); n++) {
-      const bool group = g_.nodes[n].as<Group>();
+      const Group* found = g_.nodes[n].as<Group>();
+      const bool group = found && !found->plan->scan;  // a scan's values stay row-major
       for (const Value& v : g_.nodes[n].operands)
         if (!group) free[v] = false;
       if (!group) continue;

@@ -44,6 +44,26 @@ std::string toText(const Stage& s) {
   return out;
 }
 
+std::string toText(const ScanPort& p) {
+  return p.at ? fmt::format("{}[{}]", p.buffer, tektite::toText(p.at)) : p.buffer;
+}
+std::string toText(const ScanPart& part) {
+  std::string in, out;
+  for (const ScanPort& p : part.inputs) in += (in.empty() ? "" : ", ") + toText(p);
+  for (const auto& places : part.outputs)
+    for (const ScanPort& p : places) out += (out.empty() ? "" : ", ") + toText(p);
+  return fmt::format("  ({}) -> ({}) ", in, out) + tektite::toText(*part.plan);
+}
+std::string toText(const ScanPlan& scan) {
+  std::string out;
+  for (const ScanPart& part : scan.first) out += toText(part);
+  out += fmt::format("  for each of {} steps\n", scan.steps);
+  for (const ScanPart& part : scan.each) out += toText(part);
+  out += "  at the end\n";
+  for (const ScanPart& part : scan.last) out += toText(part);
+  return out;
+}
+
 }  // namespace
 
 const PlanBuffer& GroupPlan::buffer(const std::string& name) const {
@@ -58,7 +78,7 @@ std::string toText(const GroupPlan& p) {
     out += fmt::format("  {} {}: {}", kindName(b.kind), b.name, toText(b.type));
     if (!b.order.empty()) out += fmt::format(" order [{}]", fmt::join(b.order, " "));
     if (b.feedsMoreStages) out += " read back";
-    if (b.kind == PlanBuffer::Scratch) {
+    if (b.kind == PlanBuffer::Scratch && !p.scan) {
       out += fmt::format(" in {} at depth {} [", b.space, b.depth);
       for (size_t i = 0; i < b.region.size(); i++)
         out += (i ? ", " : "") + toText(b.region[i], b.type.extent(static_cast<int>(i)));
@@ -74,6 +94,7 @@ std::string toText(const GroupPlan& p) {
     out += "\n";
     for (const Stage& s : list.stages) out += toText(s);
   }
+  if (p.scan) out += toText(*p.scan);
   return out + "}\n";
 }
 

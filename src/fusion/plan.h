@@ -1,5 +1,6 @@
 #pragma once
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,7 @@ struct PlanBuffer {
   std::vector<int>
       order;  ///< memory layout: axes from outermost to innermost; empty: row-major. Scratch: lowering chooses.
   bool feedsMoreStages = false;  ///< an output that later stages of the same kernel read back
+  std::shared_ptr<const Node> constant;  ///< a Constant that lies inside a scan: its node
   // Scratch only
   std::string space;           ///< "l1", "l2"; "main" where it outgrows them (one for each thread)
   int depth = 0;               ///< lives inside this many tile loops
@@ -91,6 +93,7 @@ struct TileList {
 struct Cost {
   double seconds = 0;
   int64_t launches = 0;
+  int64_t gridSyncs = 0;                    ///< between the steps of a scan
   int64_t bytesRead = 0, bytesWritten = 0;  ///< main memory, planned
   double flops = 0, slots = 0;              ///< useful operations; issue slots, recompute counted
   double recompute = 1;                     ///< largest factor of any stage
@@ -98,13 +101,36 @@ struct Cost {
   int registers = 0;                        ///< vector registers demanded by the widest stage
 };
 
+struct ScanPlan;
+
 struct GroupPlan {
   std::vector<PlanBuffer>
       buffers;  ///< inputs and constants, then outputs (in the body's order), then scratch
   std::vector<TileList> lists;  ///< more than one: stacked
   Cost cost;
+  std::shared_ptr<const ScanPlan> scan;  ///< a recurrence: this instead of lists
   const PlanBuffer& buffer(const std::string& name) const;
 };
+
+/// Where a value of a scan's part lies: a buffer of the scan's plan, or its slice `at` along a new first axis, over the variable "step".
+struct ScanPort {
+  std::string buffer;
+  Expr at;  ///< null: the whole buffer
+};
+/// A kernel of a scan: a group's body and plan, with its operands and results. A result may have several places.
+struct ScanPart {
+  std::shared_ptr<const Graph> body;
+  std::shared_ptr<const GroupPlan> plan;
+  std::vector<ScanPort> inputs;
+  std::vector<std::vector<ScanPort>> outputs;
+};
+/// A recurrence as one kernel: `first` puts the states' first values in place, `each` runs once a step in order, `last` gives the states' last
+/// values. States lie in scratch of two slices, read at step % 2 and stored at the other.
+struct ScanPlan {
+  int64_t steps = 0;
+  std::vector<ScanPart> first, each, last;
+};
+inline const char* const kStepVariable = "step";
 
 std::string toText(const GroupPlan&);  ///< readable; for `explain` and goldens
 

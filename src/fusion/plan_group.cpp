@@ -2,6 +2,7 @@
 #include <set>
 
 #include "fusion/plan_body.h"
+#include "fusion/scan.h"
 #include "fusion/tiles.h"
 #include "support/check.h"
 
@@ -266,6 +267,8 @@ AccessOf accessesOf(const Graph& body) {
 
 PlanResult planBody(const Graph& body, const AccessOf& access, const Target& target,
                     const FusionOptions& options) {
+  if (std::ranges::any_of(body.nodes, [](const Node& n) { return n.as<Scan>(); }))
+    return planScan(body, target, options);
   auto defs = defsOf(body, access);
   if (const Refusal* r = std::get_if<Refusal>(&defs)) return {nullptr, *r};
   const StageSet set = formStages(body, std::get<Defs>(defs));

@@ -56,7 +56,7 @@ std::string firstProblem(const Verification& v) {
 std::optional<FuzzFailure> fuzzCompiled(uint64_t seed, const Target& target) {
   RandomGraphOptions shape;
   shape.nodes = 3 + static_cast<int>(seed % 14);
-  const Graph g = randomGraph(seed, shape);
+  const Graph g = seed % 4 == 2 ? randomScan(seed, shape) : randomGraph(seed, shape);
   try {
     const CompileOptions options = someOptions(seed, target);
     const Graph prepared = prepareGraph(g, {}, options.passes);

@@ -32,6 +32,8 @@ struct RandomGraphOptions {
 /// A random legal graph of static shapes: maps, reductions, contractions, views, gathers, concatenations, updates, with several
 /// results. The same for a seed everywhere.
 Graph randomGraph(uint64_t seed, const RandomGraphOptions& = {});
+/// A recurrence over a random graph: some of its inputs are states, slices, captured; one to five steps, either way round.
+Graph randomScan(uint64_t seed, const RandomGraphOptions& = {});
 /// Inputs for it: mostly moderate numbers, some special ones; indices mostly in range.
 std::vector<Tensor> randomInputs(const Graph&, uint64_t seed, bool special);
 

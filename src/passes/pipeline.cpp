@@ -4,7 +4,8 @@ namespace tektite {
 
 const std::vector<std::string_view>& pipeline() {
   static const std::vector<std::string_view> order = {
-      "compose-views",    // first: views of splats are splats
+      "sink-constants",   // first: what follows looks into bodies one by one
+      "compose-views",    // views of splats are splats
       "simplify-bodies",  // splats into bodies: fewer operands to fold and compare
       "simplify-bodies-ordered",
       "simplify-bodies-fast",

@@ -165,22 +165,27 @@ class Assembler {
     };
     switch (buffer.kind) {
       case PlanBuffer::Input: return operandSlot(node.operands[position(g.body->inputs())]);
-      case PlanBuffer::Constant:
-        return constantSlot(*g.body->node(buffer.value).as<Const>(), g.body->type(buffer.value));
+      case PlanBuffer::Constant: return constantSlot(constantOf(g, buffer), buffer.type);
       case PlanBuffer::Output: return resultSlot({group, position(g.body->outputs)});
       case PlanBuffer::Scratch: break;
     }
     TEKTITE_CHECK(false, "{}: scratch {} is a parameter", kernel.info.name, argument);
   }
 
+  /// A scan's constants lie in its body.
+  static const Const& constantOf(const Group& g, const PlanBuffer& buffer) {
+    const Node& node = buffer.constant ? *buffer.constant : g.body->node(buffer.value);
+    TEKTITE_CHECK(node.as<Const>(), "{} is no constant", buffer.name);
+    return *node.as<Const>();
+  }
+
   int packedSlot(const Group& g, const GroupPlan& plan, const PackedConstant& packed,
                  KernelInfo& info) {
     const PlanBuffer& buffer = plan.buffer(packed.source);
     const TensorType& type = buffer.type;  // axes may be merged
-    const Const* constant = g.body->node(buffer.value).as<Const>();
-    TEKTITE_CHECK(constant, "{}: {} is packed but no constant", info.name, packed.source);
+    const Const& constant = constantOf(g, buffer);
     Memory made;
-    const void* source = constantData(*constant, type, made);
+    const void* source = constantData(constant, type, made);
     Hasher key;
     key.add(reinterpret_cast<int64_t>(source)).add(std::string_view(toText(packed.type)));
     for (const Expr& e : packed.index) key.add(e.hash());
@@ -193,7 +198,7 @@ class Assembler {
     if (options_.code) {
       program_.packed.push_back(packConstant(packed, type, source, hardwareThreads()));
       data = program_.packed.back().data();
-      if (constant->data) constant->data->forget();
+      if (constant.data) constant.data->forget();
     }
     program_.packedBytes += size;
     return packedSlots_[key.finish()] = newSlot({Slot::Packed, size, 0, 0, data});
@@ -215,8 +220,9 @@ class Assembler {
       shared_.push_back({static_cast<int>(program_.steps.size()),
                          argumentSlot(group, output, kernel), argumentSlot(group, input, kernel)});
     }
-    step.solo =
-        options_.threads == 1 || needs.tiles == 1 || kernel.info.cost.seconds < kSoloSeconds;
+    const Cost& cost = kernel.info.cost;
+    const double between = cost.seconds / static_cast<double>(1 + cost.gridSyncs);
+    step.solo = options_.threads == 1 || needs.tiles == 1 || between < kSoloSeconds;
     const std::vector<TensorType>& results = program_.graph.nodes[group].results;
     const bool empty = std::all_of(results.begin(), results.end(),
                                    [](const TensorType& t) { return t.elements() == 0; });

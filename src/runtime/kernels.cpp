@@ -10,6 +10,7 @@
 
 #include "backends/cpu/compiler.h"
 #include "emit/llvm_text.h"
+#include "lower/scan.h"
 #include "runtime/cache.h"
 #include "support/check.h"
 #include "support/parallel.h"
@@ -107,6 +108,21 @@ std::vector<std::pair<std::string, std::string>> inPlacePairs(const Graph& graph
   return pairs;
 }
 
+LoweredKernel lowerGroup(const GroupPlan& plan, const Target& target, GroupKernel& kernel) {
+  kernel.plan = prepare(plan, target);
+  const Schedule schedule = chooseSchedule(kernel.plan, target);
+  kernel.info.schedule = toText(kernel.plan, schedule);
+  return lower(kernel.plan, schedule, target, kernel.info.name);
+}
+
+LoweredKernel lowerRecurrence(const GroupPlan& plan, const Target& target, GroupKernel& kernel) {
+  LoweredScan scan = lowerScan(plan, target, kernel.info.name);
+  kernel.plan = std::move(scan.plan);
+  for (const auto& [prepared, schedule] : scan.parts)
+    kernel.info.schedule += toText(prepared, schedule);
+  return std::move(scan.kernel);
+}
+
 GroupKernel makeKernel(const Graph& graph, const Node& node, size_t number,
                        const CompileOptions& options, KernelModule& module) {
   const Group& group = *node.as<Group>();
@@ -116,11 +132,9 @@ GroupKernel makeKernel(const Graph& graph, const Node& node, size_t number,
   const std::string origin = identifier(mainOrigin(*group.body));
   kernel.info.name = fmt::format("k{}{}{}", number, origin.empty() ? "" : "_", origin);
   kernel.info.cost = group.plan->cost;
-  kernel.plan = prepare(*group.plan, options.target);
-  const Schedule schedule = chooseSchedule(kernel.plan, options.target);
-  LoweredKernel lowered = lower(kernel.plan, schedule, options.target, kernel.info.name);
   kernel.info.plan = toText(*group.plan);
-  kernel.info.schedule = toText(kernel.plan, schedule);
+  LoweredKernel lowered = group.plan->scan ? lowerRecurrence(*group.plan, options.target, kernel)
+                                           : lowerGroup(*group.plan, options.target, kernel);
   kernel.inPlace = inPlacePairs(graph, node, kernel.plan, lowered);
   for (const Param& param : lowered.kernel().params)
     kernel.aligns.push_back(std::max<int64_t>(param.buffer.align, bytes(param.buffer.type)));
