@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "support/check.h"
 #include "support/overloaded.h"
@@ -55,6 +56,7 @@ class DefBuilder {
   Refusal refusal_;
   std::map<Value, int> of_;
   std::map<int, int> simple_;  // a product's operand -> what it reads instead
+  std::set<int> widened_;      // operands of products that are computed where they are read
   int made_ = 0;
   std::vector<Def>& list() { return out_.list; }
 
@@ -160,8 +162,40 @@ class DefBuilder {
       }
       if (const int window = factor(d); window >= 0) return window;
     }
-    list()[d].stored = true;
+    if (widens(d) && narrowest(d) < bytes(list()[d].type))
+      markWidened(d);
+    else
+      list()[d].stored = true;
     return d;
+  }
+  /// Is it a constant, converted and scaled? A product does that to what it loads: the constant stays as small as it is.
+  bool widens(int d) const {
+    const Def& v = out_.list[d];
+    if (v.kind == Def::Scalar) return true;
+    if (v.kind == Def::Leaf) return g_.nodes[v.value.node].as<Const>() != nullptr;
+    if (v.kind != Def::Point || v.scatter) return false;
+    bool simple = true;
+    visit(v.access->values[0], [&](const Expr& e) {
+      const Apply* a = e.as<Apply>();
+      const Load* l = e.as<Load>();
+      if (a && isFloat(e.type()) == isFloat(v.type) && e.type() != DType::I64)
+        simple &= a->op == Op::Mul || a->op == Op::Sub || a->op == Op::Add;
+      if (l) simple &= isAffine(l->index);
+    });
+    return simple && std::ranges::all_of(v.operands, [&](int o) { return o < 0 || widens(o); });
+  }
+  void markWidened(int d) {
+    if (list()[d].kind != Def::Point) return;
+    widened_.insert(d);
+    for (int o : list()[d].operands)
+      if (o >= 0) markWidened(o);
+  }
+  int narrowest(int d) const {
+    const Def& v = out_.list[d];
+    int least = v.kind == Def::Scalar ? 8 : bytes(v.type);
+    for (int o : v.operands)
+      if (o >= 0 && out_.list[o].elements() == v.elements()) least = std::min(least, narrowest(o));
+    return least;
   }
   /// A reduction over overlapping windows reads a copy with the fill in place: no guard in its inner loop.
   int windowed(int d, int64_t points) {
@@ -260,7 +294,8 @@ class DefBuilder {
       if (d.kind == Def::Leaf || d.kind == Def::Scalar) continue;
       uses[i] = usesOf(users[i], uses);
       if (d.kind == Def::Reduced || d.output) d.stored = true;
-      if (!d.stored && !uses[i].empty()) d.stored = worthStoring(d, uses[i], full[i], epilogue[i]);
+      if (!d.stored && !uses[i].empty() && !widened_.count(i))
+        d.stored = worthStoring(d, uses[i], full[i], epilogue[i]);
     }
   }
   std::vector<Use> usesOf(const std::vector<int>& users,

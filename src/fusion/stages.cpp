@@ -255,11 +255,16 @@ class StageFormer {
   }
   static bool isProductOfLoads(const Expr& e) {
     const Apply* a = e.as<Apply>();
-    if (!a || a->op != Op::Mul) return false;
-    return isFactor(a->args[1]) && (isFactor(a->args[0]) || isProductOfLoads(a->args[0]));
+    return a && a->op == Op::Mul && isFactor(a->args[0]) && isFactor(a->args[1]);
   }
+  /// A load, converted, scaled or shifted.
   static bool isFactor(const Expr& e) {
     if (const Cast* c = e.as<Cast>()) return isFactor(c->arg);
+    if (const Apply* a = e.as<Apply>(); a && a->args.size() == 2) {
+      if (a->op != Op::Mul && a->op != Op::Sub && a->op != Op::Add) return false;
+      return std::ranges::all_of(a->args,
+                                 [&](const Expr& x) { return x.as<Imm>() || isFactor(x); });
+    }
     const Load* l = e.as<Load>();
     return l && std::ranges::all_of(l->index, [](const Expr& x) {
              return std::ranges::all_of(linearOf(x).terms,
