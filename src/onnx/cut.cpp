@@ -32,6 +32,16 @@ Names liveIn(const Frame& f, bool first, const std::vector<std::string>& results
   return out;
 }
 
+/// A stacked result's type, for a loop that makes no step.
+std::optional<TensorType> declaredType(const onnx::ValueInfoProto& o) {
+  const auto& t = o.type().tensor_type();
+  if (!t.elem_type() || !t.has_shape()) return std::nullopt;
+  TensorType type{dtypeOfNumber(t.elem_type()), {}};
+  for (const auto& d : t.shape().dim())
+    type.shape.emplace_back(std::max<int64_t>(d.has_dim_value() ? d.dim_value() : 0, 0));
+  return type;
+}
+
 }  // namespace
 
 std::shared_ptr<Rest> newRest() {
@@ -229,6 +239,13 @@ void PartImporter::pause(const HostLoop& loop) {
   for (const Value v : loop.states) l.states.push_back(carry(v));
   for (const Value v : loop.scanned) l.scanned.push_back(carry(v));
   const onnx::GraphProto& g = importer_.graphAttribute(loop.body);
+  const size_t control = loop.counted ? 1 : 0,
+               inputs = 2 * control + l.states.size() + l.scanned.size();
+  if (static_cast<size_t>(g.input_size()) != inputs)
+    importer_.refuse(fmt::format("its graph has {} inputs, expected {}", g.input_size(), inputs));
+  if (static_cast<size_t>(g.output_size()) < control + l.states.size())
+    importer_.refuse(fmt::format("its graph has {} outputs, expected {} at least", g.output_size(),
+                                 control + l.states.size()));
   l.body = bodyOf(g, l);
   Pending then;
   then.origin = importer_.b.origin;
@@ -262,11 +279,14 @@ RestPtr PartImporter::bodyOf(const onnx::GraphProto& g, LoopPart& loop) {
   for (const auto& i : g.input()) {
     const auto& t = i.type().tensor_type();
     TensorType type{t.elem_type() ? dtypeOfNumber(t.elem_type()) : DType::Bool, {}};
-    loop.bodyInputTypes.push_back(type);
     loop.bodyInputs.push_back(nextCarried_);
     f.scope->held[i.name()] = {nullptr, nextCarried_++, type, i.name()};
   }
-  for (const auto& o : g.output()) state->results.push_back(o.name());
+  const size_t whole = loop.states.size() + (loop.counted ? 1 : 0);
+  for (const auto& o : g.output()) {
+    state->results.push_back(o.name());
+    if (state->results.size() > whole) loop.declared.push_back(declaredType(o));
+  }
   state->frames.push_back(std::move(f));
   rest->shaped = loop.bodyInputs;
   for (const auto& [name, held] : state->frames[0].scope->held)

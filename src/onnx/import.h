@@ -51,15 +51,14 @@ using RestPtr = std::shared_ptr<const Rest>;
 struct LoopPart {
   std::string origin;
   int trips = -1, condition = -1;  ///< -1: no limit; true
-  bool counted =
-      true;  ///< the body is given iteration and condition, and answers the condition first
-  std::vector<int> states, scanned,
-      results;                ///< results: last states, then what steps gave, stacked
+  bool counted = true;  ///< the body is given iteration and condition, and says the condition first
+  std::vector<int> states, scanned;
+  std::vector<int> results;   ///< last states, then what steps gave, stacked
   std::vector<bool> reverse;  ///< of scanned, then of stacked results
   RestPtr body;
   std::vector<int> bodyInputs;
-  std::vector<TensorType>
-      bodyInputTypes;  ///< as the model declares them, where it does: rank 0 else
+  /// Of each stacked result the type of a slice, as the model has it: 0 for an extent that it doesn't say.
+  std::vector<std::optional<TensorType>> declared;
 };
 
 /// The nodes from a Rest on, up to the first that asks for what only a run can tell.

@@ -149,8 +149,12 @@ void Importer::finish(Builder& into, std::vector<Frame>& stack) {
 }
 
 void Importer::assign(Scope& scope, const onnx::NodeProto& n, const std::vector<Value>& results) {
-  for (int i = 0; i < n.output_size(); i++)
-    if (!n.output(i).empty()) scope.values[n.output(i)] = results.at(static_cast<size_t>(i));
+  for (int i = 0; i < n.output_size(); i++) {
+    if (n.output(i).empty()) continue;
+    if (static_cast<size_t>(i) >= results.size())
+      userError("{} results are wanted, there are {}", n.output_size(), results.size());
+    scope.values[n.output(i)] = results[static_cast<size_t>(i)];
+  }
 }
 
 void Importer::finishPending(const Pending& p) {

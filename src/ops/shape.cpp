@@ -197,9 +197,56 @@ void sliceAxis(Builder& b, Expr extent, Expr start, Expr end, int64_t step, Expr
   size = simplify(max(floorDiv(length + (by - 1), by), 0), ranges);
 }
 
+/// Bounds are data: only the size of the result has to be known, from where it is read stays open.
+[[noreturn]] void sliceFrom(Builder& b, const OpCall& c) {
+  const Value x = c.at(0);
+  const Value starts = b.convert(c.at(1), DType::I64), ends = b.convert(c.at(2), DType::I64);
+  const int64_t count = needStatic(b.type(starts).shape.at(0), "the number of starts");
+  std::vector<int64_t> axes, steps(static_cast<size_t>(count), 1), low, high, turn, by, extents;
+  for (int64_t i = 0; i < count; i++) axes.push_back(i);
+  if (c.has(3)) axes = needIntegers(b, c.at(3), "input 3 ('axes')");
+  if (c.has(4)) steps = needIntegers(b, c.at(4), "input 4 ('steps')");
+  if (axes.size() != static_cast<size_t>(count) || steps.size() != axes.size())
+    userError("starts, axes and steps differ in number");
+  for (size_t i = 0; i < axes.size(); i++) {
+    axes[i] = axisOf(axes[i], b.rank(x));
+    if (steps[i] == 0) userError("a step is 0");
+    extents.push_back(needStatic(b.type(x).shape[static_cast<size_t>(axes[i])], "an extent"));
+    low.push_back(steps[i] > 0 ? 0 : -1);
+    high.push_back(steps[i] > 0 ? extents[i] : extents[i] - 1);
+    turn.push_back(steps[i] > 0 ? 1 : -1);
+    by.push_back(std::abs(steps[i]));
+  }
+  const auto bound = [&](Value v, const std::vector<int64_t>& least) {
+    return b.map("min(max(select(a < 0, a + b, a), c), d)",
+                 {v, b.integers(extents), b.integers(least), b.integers(high)});
+  };
+  const Value first = bound(starts, std::vector<int64_t>(axes.size(), 0));
+  const Value sizes = b.map("max((a - b) * c + d - 1, 0) // d",
+                            {bound(ends, low), first, b.integers(turn), b.integers(by)});
+  throw NeedValue{sizes,
+                  "the size of the slice",
+                  {x, first},
+                  [axes, steps](Builder& b, Value sizes, const std::vector<Value>& keep) -> Values {
+                    const auto size = needIntegers(b, sizes, "the size of the slice");
+                    Shape shape = b.type(keep[0]).shape, index = coordinates(b.rank(keep[0]));
+                    for (size_t i = 0; i < axes.size(); i++) {
+                      const auto at = static_cast<size_t>(axes[i]);
+                      shape[at] = size[i];
+                      index[at] = indexLoad(b, 1, keep[1], {static_cast<int64_t>(i)}) +
+                                  index[at] * Expr(steps[i]);
+                    }
+                    return b.gather(keep[0], {keep[1]}, shape, index, imm(b.dtype(keep[0]), 0));
+                  }};
+}
+
 const OpDef slice{
     "Slice", [](Builder& b, const OpCall& c) -> Values {
       const Value x = c.at(0);
+      const auto open = [&](size_t i) {
+        return c.has(i) && !b.known(c.at(i)) && !integersOf(b, c.at(i));
+      };
+      if (open(1) || open(2)) sliceFrom(b, c);
       const auto list = [&](size_t input, const char* name) -> std::optional<Shape> {
         if (c.has(input))
           return needKnown(b, c.at(input), fmt::format("input {} ('{}')", input, name));

@@ -172,6 +172,28 @@ void Chain::compute(Stage& stage, Values& values) {
   for (size_t i = 0; i < made.size(); ++i) values[part.outputs[i]] = carriedFrom(made[i]);
 }
 
+/// What a loop that made no step would have stacked: by its body, where that is one part, else as the model declares it.
+std::vector<TensorType> Chain::stackedTypes(const LoopPart& loop, const Values& values) {
+  const std::shared_ptr<Stage> stage = stageFor(*loop.body, values);
+  const Part& body = stage->part;
+  std::vector<TensorType> types;
+  for (size_t i = 0; i < loop.declared.size(); ++i) {
+    if (!body.rest) {
+      const int id = body.results[body.results.size() - loop.declared.size() + i];
+      const auto made = std::find(body.outputs.begin(), body.outputs.end(), id);
+      types.push_back(made == body.outputs.end()
+                          ? typeOf(values.at(id))
+                          : body.graph.type(body.graph.outputs[made - body.outputs.begin()]));
+    } else if (loop.declared[i]) {
+      types.push_back(*loop.declared[i]);
+    } else {
+      userError("node '{}': no step is made, and only one would say what result {} stacks",
+                loop.origin, loop.states.size() + i);
+    }
+  }
+  return types;
+}
+
 void Chain::loop(const LoopPart& part, Values& values) {
   Values around;  // what the body reads
   for (const int id : part.body->reads)
@@ -187,20 +209,7 @@ void Chain::loop(const LoopPart& part, Values& values) {
     return v;
   };
   while (run.goesOn()) run.take(execute(part.body, inner()));
-  if (run.needsTypes()) {  // no step: the body says what it would have given
-    const std::shared_ptr<Stage> stage = stageFor(*part.body, inner());
-    const Part& body = stage->part;
-    if (body.rest) userError("node '{}': no step, and shapes depend on data", part.origin);
-    const Values v = inner();
-    std::vector<TensorType> types;
-    for (const int id : body.results) {
-      const auto made = std::find(body.outputs.begin(), body.outputs.end(), id);
-      types.push_back(made == body.outputs.end()
-                          ? typeOf(v.at(id))
-                          : body.graph.type(body.graph.outputs[made - body.outputs.begin()]));
-    }
-    run.takeTypes(types);
-  }
+  if (run.needsTypes()) run.takeTypes(stackedTypes(part, inner()));
   const std::vector<Carried> results = run.results();
   for (size_t i = 0; i < results.size(); ++i) values[part.results.at(i)] = results[i];
 }

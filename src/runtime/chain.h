@@ -56,6 +56,7 @@ class Chain {
   std::shared_ptr<Stage> make(const Rest&, const Values&);
   void compute(Stage&, Values&);
   void loop(const LoopPart&, Values&);
+  std::vector<TensorType> stackedTypes(const LoopPart&, const Values&);
 
   RestPtr model_;
   CompileOptions options_;

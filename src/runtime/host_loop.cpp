@@ -86,10 +86,9 @@ void HostLoopRun::Stack::push(const Carried& slice, const std::string& origin, b
 bool HostLoopRun::needsTypes() const { return step_ == 0 && !stacks_.empty(); }
 
 void HostLoopRun::takeTypes(const std::vector<TensorType>& types) {
-  const size_t from = types.size() - stacks_.size();
   for (size_t i = 0; i < stacks_.size(); ++i) {
-    stacks_[i].type = types[from + i].dtype;
-    stacks_[i].shape = types[from + i].extents();
+    stacks_[i].type = types[i].dtype;
+    stacks_[i].shape = types[i].extents();
   }
 }
 

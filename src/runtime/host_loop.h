@@ -14,7 +14,7 @@ class HostLoopRun {
   std::vector<Carried> bodyInputs() const;  ///< of the next step
   /// The body's results: condition (where it is counted), states, what is stacked.
   void take(const std::vector<Carried>& results);
-  /// No step was taken, and there is something to stack: the types of the body's results.
+  /// No step was taken, and there is something to stack: the types of that.
   bool needsTypes() const;
   void takeTypes(const std::vector<TensorType>&);
   std::vector<Carried> results() const;  ///< states, then stacks

@@ -13,6 +13,7 @@ class G:
     def __init__(self, name, seed):
         self.name, self.rng = name, np.random.default_rng(seed)
         self.nodes, self.inits, self.ins, self.outs, self.feeds, self.functions = [], [], [], [], {}, []
+        self.count = 0
 
     def inp(self, name, value, dims=None):
         value = np.asarray(value)
@@ -36,8 +37,9 @@ class G:
 
     def __getattr__(self, op):
         def add(*ins, outputs=1, domain=None, **attrs):
-            outs = [f"t{len(self.nodes)}_{i}" for i in range(outputs)]
-            self.nodes.append(h.make_node(op, list(ins), outs, name=f"{op.lower()}_{len(self.nodes)}", domain=domain, **attrs))
+            outs, name = [f"t{self.count}_{i}" for i in range(outputs)], f"{op.lower()}_{self.count}"
+            self.count += 1
+            self.nodes.append(h.make_node(op, list(ins), outs, name=name, domain=domain, **attrs))
             return outs[0] if outputs == 1 else outs
         return add
 
@@ -166,7 +168,89 @@ def quantised(g):
     g.save()
 
 
-ALL = [transformer, convnet, unet, recurrent, control, quantised]
+def info(name, kind=T.FLOAT, shape=None):
+    return h.make_tensor_value_info(name, kind, shape)
+
+
+def inner(g, name, build, ins, outs):
+    """A graph attribute whose nodes `build` adds, as its node names."""
+    around, g.nodes = g.nodes, []
+    results = build()
+    nodes, g.nodes = g.nodes + [h.make_node("Identity", [r], [o.name]) for r, o in zip(results, outs)], around
+    return h.make_graph(nodes, name, ins, outs)
+
+
+def decode(g):
+    """A search that appends to its state until it meets an end: steps, shapes and a branch in each step depend on data; and loops of no step."""
+    d, table = 6, g.w(9, 6, scale=1)
+    start = g.inp("start", np.array([[3, 1]]), [1, "length"])
+    most = g.inp("most", np.array(7))
+    bias = g.w(9, scale=1)
+
+    def step():
+        hidden = g.ReduceMean(g.Gather(table, "tokens"), axes=[1], keepdims=0)
+        even = g.Equal(g.Mod("i", g.c(np.int64(2))), g.c(np.int64(0)))
+        wide = lambda: [g.Concat(hidden, g.Tanh(hidden), axis=1)]
+        narrow = lambda: [g.Mul(hidden, g.c(np.float32(2)))]
+        mixed = g.If(even, then_branch=inner(g, "wide", wide, [], [info("wide_out")]), else_branch=inner(g, "narrow", narrow, [], [info("narrow_out")]))
+        width = g.Gather(g.Shape(mixed), g.c(np.array([1])))
+        part = g.Slice(g.c(g.rng.standard_normal((2 * d, 9)).astype(np.float32)), g.c(np.array([0])), width, g.c(np.array([0])))
+        logits = g.Add(g.MatMul(mixed, part), bias)
+        token = g.ArgMax(logits, axis=1, keepdims=1)
+        on = g.Not(g.Squeeze(g.Equal(token, g.c(np.int64(8)))))
+        return [on, g.Concat("tokens", token, axis=1), g.ReduceMax(logits, axes=[1], keepdims=0)]
+
+    body = inner(g, "step", step, [info("i", T.INT64, []), info("on", T.BOOL, []), info("tokens", T.INT64)],
+                 [info("on2", T.BOOL), info("tokens2", T.INT64), info("best", shape=[1])])
+    tokens, best = g.Loop(most, "", start, body=body, outputs=2)
+    none = inner(g, "none", lambda: [g.Not("n_on"), g.Mul("n_s", g.c(np.float32(3)))], [info("n_i", T.INT64, []), info("n_on", T.BOOL, []), info("n_s", shape=[2])],
+                 [info("n_on2", T.BOOL), info("n_s2", shape=[2])])
+    kept = g.Loop(g.c(np.int64(5)), g.Less(most, g.c(np.int64(0))), g.c(np.array([1, 2], np.float32)), body=none)
+    g.out(tokens, kind=T.INT64)
+    g.out(best, g.Softmax(g.Squeeze(best, g.c(np.array([1]))), axis=0), kept)
+    g.save()
+
+
+def picking(g):
+    """Results as large as data says, and shapes, axes and amounts that are computed."""
+    x = g.inp("x", g.x(3, 8))
+    kinds = g.inp("kinds", g.rng.integers(0, 4, 10))
+    places = g.NonZero(g.Greater(x, g.c(np.float32(0.3))))
+    picked = g.GatherND(x, g.Transpose(places, perm=[1, 0]))
+    n = g.Gather(g.Shape(places), g.c(np.array([1])))
+    distinct, first, inverse, counts = g.Unique(kinds, outputs=4, sorted=1)
+    some = g.Compress(g.Exp(x), g.Greater(g.ReduceSum(x, g.c(np.array([0])), keepdims=0), g.c(np.float32(0))), axis=1)
+    k = g.Min(g.ReduceMax(counts, keepdims=1), n)
+    largest, at = g.TopK(picked, k, outputs=2)
+    least = g.ReduceMin(distinct, keepdims=1)
+    rest = g.Slice(x, g.Add(least, g.c(np.array([1]))), g.c(np.array([7])), g.c(np.array([1])))
+    square = g.Reshape(g.Tile(largest, g.Concat(k, axis=0)), g.Concat(k, k, axis=0), allowzero=1)
+    ramp = g.Range(g.c(np.int64(0)), g.Squeeze(n), g.c(np.int64(2)))
+    padded = g.Pad(picked, g.Concat(least, k, axis=0))
+    once = g.Softmax(g.MatMul(square, square), axis=-1)
+    g.out(picked, some, largest, rest, once, padded)
+    g.out(distinct, inverse, counts, at, ramp, kind=T.INT64)
+    g.save()
+
+
+def boxes(g):
+    """Boxes that survive each other, read again; and a branch whose result has another shape in each case."""
+    corner, size = g.rng.uniform(0, 8, (1, 12, 2)), g.rng.uniform(2, 5, (1, 12, 2))
+    found = g.inp("found", np.concatenate([corner, corner + size], -1).astype(np.float32))
+    scores = g.inp("scores", g.rng.uniform(0, 1, (1, 2, 12)).astype(np.float32))
+    kept = g.NonMaxSuppression(found, scores, g.c(np.array([5])), g.c(np.array([0.3], np.float32)), g.c(np.array([0.2], np.float32)))
+    rows = g.Gather(kept, g.c(np.int64(2)), axis=1)
+    read = g.Gather(g.Squeeze(found, g.c(np.array([0]))), rows)
+    many = g.Greater(g.Gather(g.Shape(kept), g.c(np.int64(0))), g.c(np.int64(3)))
+    high = g.Greater(g.ReduceMax(read, keepdims=0), g.c(np.float32(100)))
+    area = g.If(g.And(many, g.Not(high)), then_branch=inner(g, "each", lambda: [g.ReduceProd(read, axes=[1], keepdims=1)], [], [info("each_out")]),
+                else_branch=inner(g, "all", lambda: [g.ReduceSum(read, keepdims=0)], [], [info("all_out")]))
+    g.out(read, g.Sqrt(area))
+    g.out(kept, kind=T.INT64)
+    g.save()
+
+
+ALL = [transformer, convnet, unet, recurrent, control, quantised, decode, picking, boxes]
 for i, fn in enumerate(ALL):
     if len(sys.argv) == 1 or fn.__name__ in sys.argv[1:]:
         fn(G(fn.__name__, i))

@@ -156,6 +156,29 @@ TEST(Api, graphTextsReadBack) {
   EXPECT_EQ(api::Model::parse(model.text()).text(), model.text());
 }
 
+TEST(Api, shapesThatARunDecides) {
+  const api::Model model = api::Model::load(TEKTITE_TESTS "/models/decode/model.onnx");
+  EXPECT_EQ(model.inputs().at(0).shape, (api::Shape{1, "length"}));
+  EXPECT_EQ(model.outputs().size(), 4u);
+  api::Executable program = model.compile(quick());
+  const std::vector<int64_t> start = {3, 1};
+  for (const int64_t most : {2, 4, 2}) {
+    const auto results = program.results({start.data(), &most}, {{1, 2}, {}});
+    EXPECT_EQ(results.at(0).shape, (std::vector<int64_t>{1, 2 + most}));
+    EXPECT_EQ(results.at(1).shape, (std::vector<int64_t>{most, 1}));
+    EXPECT_EQ(static_cast<const int64_t*>(results[0].data.get())[0], 3);
+    float sum = 0;  // of a softmax
+    for (int64_t i = 0; i < most; ++i) sum += static_cast<const float*>(results[2].data.get())[i];
+    EXPECT_NEAR(sum, 1, 1e-5);
+  }
+  EXPECT_GT(program.summary().launches, 2);
+  EXPECT_GT(program.summary().compilations, 2);
+  EXPECT_NE(program.explain(), "");
+  const std::string refused = messageOf([&] { program.outputShapes({{1, 2}, {}}); });
+  EXPECT_TRUE(refused.starts_with("the shapes of the outputs depend on data (node 'loop_"))
+      << refused;
+}
+
 TEST(Api, wrongUseIsOneLine) {
   EXPECT_EQ(messageOf([] { api::Model::load("missing.onnx"); }),
             "missing.onnx: No such file or directory");
