@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Computes what tests/ops/*.test expects: after each `numpy "..."` line it writes the `expect` line anew. Needs NumPy.
 
+After a line `onnxruntime` it writes what onnxruntime gives for the operator, for those that have no formula of their own but its.
+
 The expression sees the case's inputs by name, np, math, erf of arrays, conv2d(x, w, stride, pad, dilation, groups) and
 recurrent(kind, x, w, r, ...): an RNN, GRU or LSTM step by step."""
 import math, pathlib, re, sys
@@ -98,6 +100,33 @@ def expected(value):
     return f"expect {NAMES[value.dtype]}{shape} = [" + ", ".join(number(v) for v in value.flatten()) + "]"
 
 
+def attribute(text):
+    if text[0] == '"':
+        return text[1:-1]
+    one = lambda v: v[1:-1] if v[0] == '"' else float(v) if re.search("[.ein]", v) else int(v)
+    return [one(v) for v in re.split(r"[,\s]+", text[1:-1].strip())] if text[0] == "[" else one(text)
+
+
+def by_onnxruntime(op, inputs):
+    import onnx, onnxruntime
+    words = re.findall(r'(\w+)=("[^"]*"|\[[^\]]*\]|\S+)', op)
+    settings = {k: attribute(v) for k, v in words}
+    outputs, opset = settings.pop("outputs", 1), settings.pop("opset", 21)
+    domain, _, name = op.split()[1].rpartition(".")
+    node = onnx.helper.make_node(name, [i[0] for i in inputs], [f"y{i}" for i in range(outputs)], domain=domain, **settings)
+    given = [i for i in inputs if i[0]]
+    info = lambda n, v: onnx.helper.make_tensor_value_info(n, onnx.helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
+    graph = onnx.helper.make_graph([node], "g", [info(n, v) for n, v, c in given if not c],
+                                   [onnx.ValueInfoProto(name=o) for o in node.output],
+                                   [onnx.numpy_helper.from_array(v, n) for n, v, c in given if c])
+    sets = [onnx.helper.make_opsetid("", opset), onnx.helper.make_opsetid("com.microsoft", 1), onnx.helper.make_opsetid("ai.onnx.ml", 3)]
+    model = onnx.helper.make_model(graph, opset_imports=sets, ir_version=10)
+    plain = onnxruntime.SessionOptions()
+    plain.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model.SerializeToString(), plain, providers=["CPUExecutionProvider"])
+    return session.run(None, {n: v for n, v, c in given if not c})
+
+
 def fill(path):
     lines, out, names = path.read_text().splitlines(), [], {}
     drop = False
@@ -107,11 +136,22 @@ def fill(path):
             continue
         drop = False
         out.append(line)
+        if word == "op":
+            op, inputs = line, []
+        elif line == "input none":
+            inputs.append(("", None, False))
+        elif word == "onnxruntime":
+            try:
+                out += [expected(v) for v in by_onnxruntime(op, inputs)]
+            except Exception as e:
+                sys.exit(f"{path}: {op}: {e}")
+            drop = True
         if word == "case":
             names = {"np": np, "erf": erf, "math": math, "conv2d": conv2d, "recurrent": recurrent}
         elif word == "input" and line != "input none":
             name, rest = re.match(r"input (?:const )?(\w+):\s*(.*)", line).groups()
             names[name] = tensor(rest)
+            inputs.append((name, names[name], line.startswith("input const")))
         elif word == "numpy":
             with np.errstate(all="ignore"):
                 value = eval(re.match(r'numpy "(.*)"$', line)[1], names)

@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct OpCase {
-  std::string name;
+  std::string name, domain;
   OpCall call;
   struct Operand {
     TensorAttribute tensor;
@@ -46,6 +46,10 @@ class OpCaseReader {
     c.name = string("the case's name");
     in_.expect("op");
     c.call.op = in_.name("an operator");
+    if (const size_t dot = c.call.op.rfind('.'); dot != std::string::npos) {
+      c.domain = c.call.op.substr(0, dot);
+      c.call.op.erase(0, dot + 1);
+    }
     while (in_.peek(1).text == "=") attribute(c.call);
     while (in_.peek().kind != Token::End && !in_.at("case")) line(c);
     return c;
@@ -59,6 +63,7 @@ class OpCaseReader {
       c.inputs.push_back(OpCase::Operand{tensor(), constant});
     } else if (in_.accept("numpy")) {
       string("an expression");
+    } else if (in_.accept("onnxruntime")) {  // computed by it
     } else if (in_.accept("expect")) {
       c.expected.push_back(tensor());
     } else if (in_.accept("error")) {
@@ -83,6 +88,14 @@ class OpCaseReader {
     if (in_.peek().kind == Token::String) return std::string(in_.next().text);
     if (!in_.accept("["))
       return isWhole() ? Attribute(in_.integer("a number")) : Attribute(number());
+    if (in_.peek().kind == Token::String) {
+      std::vector<std::string> texts;
+      while (!in_.accept("]")) {
+        texts.push_back(string("a string"));
+        in_.accept(",");
+      }
+      return texts;
+    }
     std::vector<int64_t> whole;
     std::vector<double> real;
     bool allWhole = true;
@@ -183,7 +196,7 @@ void runCase(const OpCase& c, const Evaluator& evaluator) {
         call.in.push_back(b.input(fmt::format("in{}", fed.size()), i->tensor.type)),
             fed.push_back(i->tensor);
     }
-    b.graph.outputs = buildOp(b, call);
+    b.graph.outputs = buildOp(b, call, c.domain);
   } catch (const UserError& e) {
     EXPECT_EQ(std::string(e.what()), c.error);
     return;
