@@ -57,7 +57,8 @@ std::string toText(const ScanPart& part) {
 std::string toText(const ScanPlan& scan) {
   std::string out;
   for (const ScanPart& part : scan.first) out += toText(part);
-  out += fmt::format("  for each of {} steps\n", scan.steps);
+  out +=
+      fmt::format("  for each of {} steps{}\n", scan.steps, scan.carried ? ", inside a tile" : "");
   for (const ScanPart& part : scan.each) out += toText(part);
   out += "  at the end\n";
   for (const ScanPart& part : scan.last) out += toText(part);

@@ -129,6 +129,8 @@ struct ScanPart {
 struct ScanPlan {
   int64_t steps = 0;
   std::vector<ScanPart> first, each, last;
+  bool carried =
+      false;  ///< a tile reads no state but what it stored itself: it runs all steps by itself
 };
 inline const char* const kStepVariable = "step";
 

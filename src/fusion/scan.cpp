@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fusion/plan_body.h"
+#include "fusion/stages.h"
 #include "passes/rebuild.h"
 #include "support/check.h"
 
@@ -23,6 +24,17 @@ Value copyOf(Graph& g, Value v, const std::string& origin) {
 }
 
 double bytesOf(const TensorType& t) { return static_cast<double>(t.elements()) * bytes(t.dtype); }
+
+/// Which of a plan's outputs: they stand in the body's order.
+size_t outputOf(const GroupPlan& plan, const PlanBuffer& buffer) {
+  size_t k = 0;
+  for (const PlanBuffer& b : plan.buffers) {
+    if (b.kind != PlanBuffer::Output) continue;
+    if (b.name == buffer.name) break;
+    k++;
+  }
+  return k;
+}
 
 class ScanPlanner {
  public:
@@ -59,7 +71,6 @@ class ScanPlanner {
   const int number_;
   GroupPlan out_;
   ScanPlan plan_;
-  Cost step_;
 
   int states() const { return scan_.states; }
   static std::string stateName(int i) { return fmt::format("state{}", i); }
@@ -206,23 +217,60 @@ class ScanPlanner {
     }
   }
 
+  /// Does a state's element depend on that element of the states alone, as far as tiles can tell?
+  bool isCarried() const {
+    if (plan_.each.size() != 1) return false;
+    const ScanPart& part = plan_.each[0];
+    const std::vector<Value> inputs = part.body->inputs();
+    std::map<std::string, std::string> stateOf;  // buffer of the part -> state
+    for (const PlanBuffer& b : part.plan->buffers) {
+      if (b.kind == PlanBuffer::Input)
+        stateOf[b.name] =
+            part.inputs[static_cast<size_t>(std::ranges::find(inputs, b.value) - inputs.begin())]
+                .buffer;
+      if (b.kind == PlanBuffer::Output)
+        stateOf[b.name] = part.outputs[outputOf(*part.plan, b)][0].buffer;
+    }
+    for (const TileList& list : part.plan->lists) {
+      if (list.sync >= 0) return false;
+      for (const Stage& s : list.stages)
+        if (!readsOwnStates(s, stateOf)) return false;
+    }
+    return true;
+  }
+  bool readsOwnStates(const Stage& s, const std::map<std::string, std::string>& stateOf) const {
+    for (const Expr& e : loadsOf(s)) {
+      const Load& l = *e.as<Load>();
+      const auto state = stateOf.find(l.buffer);
+      if (state == stateOf.end() || !state->second.starts_with("state")) continue;
+      const auto own = [&](const StageStore& store) {
+        const auto to = stateOf.find(store.buffer);
+        return to != stateOf.end() && to->second == state->second && store.index == l.index &&
+               !store.guard;
+      };
+      if (std::ranges::none_of(s.inner, own) && std::ranges::none_of(s.outer, own)) return false;
+    }
+    return true;
+  }
+
   void cost() {
+    plan_.carried = isCarried();
     Cost& c = out_.cost;
-    const auto parts = [&](const std::vector<ScanPart>& list, double times) {
+    const auto parts = [&](const std::vector<ScanPart>& list, double times, bool inside) {
       for (const ScanPart& p : list) {
         const Cost& one = p.plan->cost;
-        c.seconds += one.seconds * times;
+        c.seconds += (one.seconds - (inside ? target_.launchSeconds : 0)) * times;
         c.flops += one.flops * times;
         c.slots += one.slots * times;
         c.recompute = std::max(c.recompute, one.recompute);
         c.scratchBytes = std::max(c.scratchBytes, one.scratchBytes);
         c.registers = std::max(c.registers, one.registers);
       }
-      c.gridSyncs += static_cast<int64_t>(times * static_cast<double>(list.size()));
+      c.gridSyncs += static_cast<int64_t>(inside ? 1 : times * static_cast<double>(list.size()));
     };
-    parts(plan_.first, 1);
-    parts(plan_.each, static_cast<double>(plan_.steps));
-    parts(plan_.last, 1);
+    parts(plan_.first, 1, false);
+    parts(plan_.each, static_cast<double>(plan_.steps), plan_.carried);
+    parts(plan_.last, 1, false);
     c.launches = 1;
     for (const PlanBuffer& b : out_.buffers) {
       const auto n = static_cast<int64_t>(bytesOf(b.type));

@@ -11,10 +11,6 @@
 namespace tektite {
 namespace {
 
-Stmt loop(std::string v, Expr extent, LoopMode mode, Block body) {
-  return {For{std::move(v), std::move(extent), mode, std::move(body)}, ""};
-}
-
 /// A part's kernel before it stands in the scan's.
 struct Part {
   const ScanPart* part;
@@ -45,9 +41,13 @@ class ScanLowering {
     sync(kernel.body);
     Block body;
     sequence(body, next, scan_.each.size());
-    sync(body);
-    kernel.body.push_back(
-        loop(kStepVariable, Expr(scan_.steps), LoopMode::Serial, std::move(body)));
+    if (scan_.carried) {
+      for (Stmt& s : body) kernel.body.push_back(insideTile(s));
+      sync(kernel.body);
+    } else {
+      sync(body);
+      kernel.body.push_back(steps(std::move(body)));
+    }
     sequence(kernel.body, next, scan_.last.size());
     out_.kernel.module.kernels.push_back(std::move(kernel));
     return std::move(out_);
@@ -65,6 +65,22 @@ class ScanLowering {
 
   static Param::Mode modeOf(const PlanBuffer& b) {
     return b.kind == PlanBuffer::Output ? Param::Out : Param::In;
+  }
+
+  Stmt steps(Block body) const {
+    return {For{kStepVariable, Expr(scan_.steps), LoopMode::Serial, std::move(body)}, ""};
+  }
+  /// The grid with the loop over the steps around what is inside its innermost loop.
+  Stmt insideTile(const Stmt& s) const {
+    const For* f = s.as<For>();
+    TEKTITE_CHECK(f && f->mode == LoopMode::Parallel, "no grid around a scan's tiles");
+    const For* inner = f->body.size() == 1 ? f->body[0].as<For>() : nullptr;
+    Block body;
+    if (inner && inner->mode == LoopMode::Parallel)
+      body.push_back(insideTile(f->body[0]));
+    else
+      body.push_back(steps(f->body));
+    return withBody(s, std::move(body));
   }
 
   // ---- the parts

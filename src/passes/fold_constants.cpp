@@ -111,22 +111,6 @@ bool keepsPlaces(const View& v, const TensorType& from, const TensorType& to) {
   return facts.simplify(read) == facts.simplify(place);
 }
 
-/// The branch that a constant condition takes, in place of the node.
-std::vector<Value> taken(Graph& out, const Node& n, const Graph& body) {
-  std::vector<std::vector<Value>> to;
-  size_t input = 1;
-  for (Node m : body.nodes) {
-    for (Value& v : m.operands) v = to[v.node][v.result];
-    if (m.as<Input>())
-      to.push_back({n.operands[input++]});
-    else
-      to.push_back(keep(out, std::move(m)));
-  }
-  std::vector<Value> results;
-  for (Value v : body.outputs) results.push_back(to[v.node][v.result]);
-  return results;
-}
-
 std::optional<bool> knownCondition(const Graph& g, Value v) {
   const Const* c = g.node(v).as<Const>();
   if (!c || (c->data && !c->data->data)) return std::nullopt;
@@ -141,7 +125,8 @@ Graph foldConstants(const Graph& in) {
     n = withinNested(std::move(n), in, foldConstants);
     if (const Branch* b = n.as<Branch>())
       if (const auto condition = knownCondition(out, n.operands[0]))
-        return taken(out, n, *condition ? *b->then : *b->otherwise);
+        return inlined(out, *condition ? *b->then : *b->otherwise,
+                       {n.operands.begin() + 1, n.operands.end()});
     const View* v = n.as<View>();
     const Const* source = v ? out.node(n.operands[0]).as<Const>() : nullptr;
     if (source && source->data && keepsPlaces(*v, out.type(n.operands[0]), n.results[0])) {

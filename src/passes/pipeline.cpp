@@ -4,7 +4,8 @@ namespace tektite {
 
 const std::vector<std::string_view>& pipeline() {
   static const std::vector<std::string_view> order = {
-      "sink-constants",   // first: what follows looks into bodies one by one
+      "unroll-scans",     // before other passes look into their bodies
+      "sink-constants",   // early: what follows looks into bodies one by one
       "compose-views",    // views of splats are splats
       "simplify-bodies",  // splats into bodies: fewer operands to fold and compare
       "simplify-bodies-ordered",

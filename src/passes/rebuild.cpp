@@ -40,6 +40,21 @@ std::vector<Value> keep(Graph& out, Node node) {
   return values;
 }
 
+std::vector<Value> inlined(Graph& out, const Graph& body, const std::vector<Value>& inputs) {
+  std::vector<std::vector<Value>> to;
+  size_t input = 0;
+  for (Node n : body.nodes) {
+    for (Value& v : n.operands) v = to[v.node][v.result];
+    if (n.as<Input>())
+      to.push_back({inputs[input++]});
+    else
+      to.push_back(keep(out, std::move(n)));
+  }
+  std::vector<Value> results;
+  for (Value v : body.outputs) results.push_back(to[v.node][v.result]);
+  return results;
+}
+
 Node withinNested(Node node, const Graph& around, Graph (*pass)(const Graph&)) {
   if (node.as<Group>()) return node;
   std::vector<std::shared_ptr<const Graph>> bodies = nestedGraphs(node);

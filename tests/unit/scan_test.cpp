@@ -113,7 +113,7 @@ void compiled(const Graph& g, uint64_t seed) {
     options.target = hostTarget();
     options.target.cores = 3;
     options.threads = threads;
-    const auto program = compile(prepareGraph(g, {}, {}), options);
+    const auto program = compile(prepareGraph(g, {}, {.disabled = {"unroll-scans"}}), options);
     Team team(threads);
     std::vector<const void*> from;
     std::vector<void*> to;
@@ -186,6 +186,14 @@ TEST(Scan, IsOneLaunchAndItsSyncsCountApart) {
   ASSERT_TRUE(r.plan);
   EXPECT_EQ(r.plan->cost.launches, 1);
   EXPECT_GE(r.plan->cost.gridSyncs, 10);
+}
+
+TEST(Scan, RunsInsideATileWhereStatesStayThere) {
+  const PlanResult r = planGroup(runningSum(10, 64), findTarget("cpu:avx2"), {});
+  ASSERT_TRUE(r.plan);
+  EXPECT_TRUE(r.plan->scan->carried);
+  EXPECT_LE(r.plan->cost.gridSyncs, 3);
+  EXPECT_FALSE(planGroup(cell(10, 1, 16), findTarget("cpu:avx2"), {}).plan->scan->carried);
 }
 
 /// TEKTITE_FUZZ=N runs N seeds, TEKTITE_SEED=S only one.
