@@ -15,6 +15,7 @@ constexpr double kUnhidden =
 constexpr double kSecondsPerTile = 20e-9;  // dealing a tile and entering its loops
 constexpr double kRegisterRows = 8;        // of a contraction's register tile
 constexpr double kRowCycles = 6;           // entering an innermost loop
+constexpr double kJoinCycles = 16;         // joining the lanes of an accumulator
 
 int64_t sizeOf(const Span& s, int64_t extent) { return std::clamp<int64_t>(s.size, 0, extent); }
 
@@ -237,7 +238,8 @@ class Evaluation {
     return true;
   }
   int64_t capacity(const char* name, int fallback) const {
-    if (const Level* l = target_.level(name)) return l->bytes;
+    if (const Level* l = target_.level(name))
+      return l->sharedBytesPerSecond > 0 ? l->bytes / target_.cores : l->bytes;
     return target_
         .levels[std::min<size_t>(static_cast<size_t>(fallback) + 1, target_.levels.size() - 2)]
         .bytes;
@@ -281,8 +283,10 @@ class Evaluation {
         std::max({w.slots / target_.slotsPerCycle, memory / target_.loadsPerCycle, chain});
     const double after = std::max(w.outerSlots / target_.slotsPerCycle,
                                   (w.outerLoads + w.outerStores) / target_.loadsPerCycle);
-    return (points * perVector / lanes / vector + outer * after / lanes + rows * kRowCycles) /
-           target_.hertz;
+    const bool acrossLanes = w.vectorAxis >= 0 && shape.reduce[w.vectorAxis];
+    const double behind =
+        acrossLanes ? outer * (after + w.accumulators * kJoinCycles) : outer * after / lanes;
+    return (points * perVector / lanes / vector + behind + rows * kRowCycles) / target_.hertz;
   }
   double contractionSeconds(size_t s, double points, double outer, double runs, int lanes,
                             double vector) {
@@ -304,7 +308,8 @@ class Evaluation {
       }
       const double size = elements * bytes(set_.buffers[t.buffer].type.dtype);
       (alongVector ? along : across) = std::max(alongVector ? along : across, size);
-      if (alongVector && set_.buffers[t.buffer].kind != PlanBuffer::Constant)
+      if (alongVector && set_.buffers[t.buffer].kind != PlanBuffer::Constant &&
+          target_.queues.empty())  // else a queue brings them in the order that is wanted
         packed += elements * runs;
     }
     // A run walks over one operand for every register tile's width of the other: the cheaper of the two orders.
@@ -379,14 +384,16 @@ double moveSeconds(double bytes, double tensorBytes, double cores, const Target&
       break;
     }
   }
-  double rate = home->bytesPerSecond * cores;
-  if (home->sharedBytesPerSecond > 0) rate = std::min(rate, home->sharedBytesPerSecond);
+  double rate = home->bytesPerSecond * cores;  // 0: a core alone can take all that there is
+  if (home->sharedBytesPerSecond > 0)
+    rate = rate > 0 ? std::min(rate, home->sharedBytesPerSecond) : home->sharedBytesPerSecond;
   return rate > 0 ? bytes / rate : 0;
 }
 
 StageWork workOf(const Stage& s, const StageSet& set) {
   StageWork w;
   w.contraction = s.contraction;
+  w.accumulators = static_cast<int>(s.accumulators.size());
   std::vector<Expr> inner, outer;
   for (const StageStore& store : s.inner) inner.push_back(store.value);
   for (const Accumulator& a : s.accumulators)

@@ -14,6 +14,7 @@ struct StageWork {
   bool contraction = false;
   int vectorAxis = -1;  ///< the axis that most accesses have innermost
   int elementBytes = 4;
+  int accumulators = 0;
   int registers = 0;  ///< vector registers that hold values at once
 };
 StageWork workOf(const Stage&, const StageSet&);

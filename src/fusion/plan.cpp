@@ -28,8 +28,9 @@ std::string toText(const StageStore& s) {
   return fmt::format("{}[{}] {} {}{}\n", s.buffer, index, sign, tektite::toText(s.value), guard);
 }
 std::string toText(const Stage& s) {
-  std::string out = fmt::format("    stage{} at depth {}: {}\n",
-                                s.contraction ? " contraction" : "", s.depth, s.comment);
+  std::string out =
+      fmt::format("    stage{}{} at depth {}: {}\n", s.contraction ? " contraction" : "",
+                  s.after ? " after" : "", s.depth, s.comment);
   for (const StageAxis& a : s.axes)
     out += fmt::format("      {} {} in {}\n", a.reduce ? "reduce" : "axis", a.var,
                        toText(a.region, a.extent));

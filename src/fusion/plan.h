@@ -71,6 +71,7 @@ struct Stage {
       false;  ///< the one accumulator is a sum of products of loads: worth register tiles and packing
   int depth = 0;        ///< runs inside this many tile loops
   std::string comment;  ///< the nodes it computes, by origin
+  bool after = false;   ///< behind the tile loops that are inside of its depth; else before them
 };
 
 struct TileAxis {

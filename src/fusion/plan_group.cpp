@@ -3,6 +3,7 @@
 
 #include "fusion/plan_body.h"
 #include "fusion/scan.h"
+#include "fusion/streaming.h"
 #include "fusion/tiles.h"
 #include "support/check.h"
 
@@ -30,8 +31,9 @@ class Assembly {
     buffers();
     for (size_t s = 0; s < set_.stages.size(); s++) stage(s);
     list.stages = std::move(set_.stages);
-    std::ranges::stable_sort(list.stages, {},
-                             [&](const Stage& s) { return list.sync >= 0 ? 0 : s.depth; });
+    std::ranges::stable_sort(list.stages, {}, [&](const Stage& s) {
+      return std::pair(s.after, list.sync >= 0 ? 0 : s.depth);
+    });
     plan_.lists.push_back(std::move(list));
     plan_.cost = tiled_.cost;
     return std::move(plan_);
@@ -237,6 +239,20 @@ std::vector<StageSet> componentsOf(const StageSet& set) {
   return out;
 }
 
+/// The plan that carries reductions along their axis, if the algebra allows it.
+std::optional<GroupPlan> planWalk(const StageSet& set, const Target& target) {
+  std::optional<Streamed> s = streamed(set);
+  if (!s) return {};
+  findInPlace(s->set);
+  std::vector<StageWork> work;
+  for (const Stage& stage : s->set.stages) work.push_back(workOf(stage, s->set));
+  GroupShape shape = shapeOf(s->set);
+  setRoot(shape, s->root, s->rootAxes);
+  shape.walked = static_cast<int>(s->rootAxes.size()) - 1;
+  const Tiled tiled = chooseWalk(shape, s->set, work, target);
+  return Assembly(std::move(s->set), shape, tiled).run();
+}
+
 /// Joins the plan of one list to those before it.
 void stack(GroupPlan& all, GroupPlan one, const Target& target) {
   for (PlanBuffer& b : one.buffers)
@@ -279,7 +295,12 @@ PlanResult planBody(const Graph& body, const AccessOf& access, const Target& tar
     for (const Stage& s : one.stages) work.push_back(workOf(s, one));
     GroupShape shape = shapeOf(one);
     const Tiled tiled = chooseTiles(shape, one, work, target, options.numerics != Numerics::Strict);
-    stack(*plan, Assembly(std::move(one), shape, tiled).run(), target);
+    GroupPlan best = Assembly(one, shape, tiled).run();
+    if (options.numerics != Numerics::Strict && best.cost.scratchBytes > target.levels[1].bytes / 2)
+      if (auto walking = planWalk(one, target);
+          walking && walking->cost.seconds < best.cost.seconds)
+        best = std::move(*walking);
+    stack(*plan, std::move(best), target);
   }
   std::ranges::stable_sort(
       plan->buffers, {}, [&](const PlanBuffer& b) {  // inputs, outputs in the body's order, scratch

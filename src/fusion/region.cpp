@@ -202,8 +202,9 @@ Regions inferRegions(const GroupShape& g, const std::vector<int64_t>& tile) {
           demandAxes(w.dims[d], out.buffers[w.buffer][d], shape, axes, counts);
     }
     for (size_t a = 0; a < axes.size(); a++) {
-      const int j = shape.reduce[a] && s != g.root ? -1 : g.follows[s][a];
-      if (writesOutput && j >= 0) axes[a] = unite(axes[a], own(j), shape.extents[a]);
+      const bool walked = g.walked >= 0 && g.follows[s][a] == g.walked;
+      const int j = shape.reduce[a] && s != g.root && !walked ? -1 : g.follows[s][a];
+      if ((writesOutput || walked) && j >= 0) axes[a] = unite(axes[a], own(j), shape.extents[a]);
       if (axes[a].size < 0 || shape.reduce[a] ||
           writesOutput)  // every element of an output is some tile's own
         if (j < 0) axes[a] = wholeSpan(shape.extents[a]);

@@ -47,6 +47,7 @@ struct GroupShape {
   std::vector<bool> output;
   int root = -1;              ///< the stage whose axes are tiled
   std::vector<int> rootAxes;  ///< the axes that tile variables count
+  int walked = -1;  ///< of rootAxes: a reduce axis that all stages walk together, piece by piece
   std::vector<std::vector<int>>
       follows;  ///< [stage][axis]: the tile variable whose axis this is, or -1
 };

@@ -22,6 +22,7 @@ class Search {
   }
 
   Tiled run() {
+    if (g_.walked >= 0) return descend(start(), g_.walked);
     Tiled best = descend(start(), -1);
     for (int j = 0; j < static_cast<int>(extents_.size()) && sync_ < 0; j++)
       if (best.tiling.order.size() > 1 && std::ranges::count(best.tiling.order, j) &&
@@ -179,6 +180,11 @@ int syncStage(const GroupShape& g, const std::vector<StageWork>& work) {
 }
 
 }  // namespace
+
+Tiled chooseWalk(const GroupShape& g, const StageSet& set, const std::vector<StageWork>& work,
+                 const Target& target) {
+  return Search(g, set, work, target, -1).run();
+}
 
 Tiled chooseTiles(GroupShape& g, const StageSet& set, const std::vector<StageWork>& work,
                   const Target& target, bool sync) {

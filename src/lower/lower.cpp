@@ -73,21 +73,25 @@ class ListLowering {
       for (const PlanBuffer* b : scratch_)
         if (b->depth == depth && !sharedByTiles(*b)) out.push_back({Alloc{allocate(*b)}, ""});
     const int deepest = static_cast<int>(list_.tiles.size());
-    for (size_t k = 0; k < list_.stages.size(); k++) {
-      if (list_.stages[k].depth != depth) continue;
-      Block nest = lowerStage(list_.stages[k], schedule_[k], buffers_, ranges_);
-      if (!nest.empty()) nest.front().comment = list_.stages[k].comment;
-      for (Stmt& s : nest) out.push_back(std::move(s));
-      if (static_cast<int>(k) == list_.sync)
-        out.push_back({Sync{Sync::Last, list_.tiles.back().var, 0}, ""});
-    }
+    stages(depth, false, out);
     if (depth < deepest) {
       const TileAxis& t = list_.tiles[depth];
       out.push_back({For{t.var, Expr(t.count()), t.grid ? LoopMode::Parallel : LoopMode::Serial,
                          inside(depth + 1)},
                      ""});
     }
+    stages(depth, true, out);
     return out;
+  }
+  void stages(int depth, bool after, Block& out) {
+    for (size_t k = 0; k < list_.stages.size(); k++) {
+      if (list_.stages[k].depth != depth || list_.stages[k].after != after) continue;
+      Block nest = lowerStage(list_.stages[k], schedule_[k], buffers_, ranges_);
+      if (!nest.empty()) nest.front().comment = list_.stages[k].comment;
+      for (Stmt& s : nest) out.push_back(std::move(s));
+      if (static_cast<int>(k) == list_.sync)
+        out.push_back({Sync{Sync::Last, list_.tiles.back().var, 0}, ""});
+    }
   }
 
   const TileList& list_;

@@ -98,22 +98,28 @@ class Executor {
       scratchReset(depth);
       for (size_t s = 0; s < list_->stages.size(); s++) {
         if (list_->sync >= 0 && static_cast<int>(s) > list_->sync) break;
-        if (static_cast<size_t>(list_->stages[s].depth) == depth || (list_->sync >= 0))
+        if ((static_cast<size_t>(list_->stages[s].depth) == depth && !list_->stages[s].after) ||
+            list_->sync >= 0)
           runStage(list_->stages[s], static_cast<int>(s) == list_->sync);
       }
     }
-    if (depth == list_->tiles.size()) return;
+    if (depth == list_->tiles.size()) return stagesAfter(depth);
     const TileAxis& t = list_->tiles[depth];
     if (list_->sync >= 0 && depth + 1 == grid) partial_.clear();
     for (int64_t i = 0; i < t.count(); i++) {
       env_[t.var] = {0, i};
       tileLoop(depth + 1);
     }
+    stagesAfter(depth);
     if (list_->sync >= 0 && depth + 1 == grid) {
       finishSync();
       for (size_t s = static_cast<size_t>(list_->sync) + 1; s < list_->stages.size(); s++)
         runStage(list_->stages[s], false);
     }
+  }
+  void stagesAfter(size_t depth) {
+    for (const Stage& s : list_->stages)
+      if (s.after && static_cast<size_t>(s.depth) == depth) runStage(s, false);
   }
   size_t gridAxes() const {
     size_t n = 0;
