@@ -52,13 +52,10 @@ bool alwaysTrue(const Builder& b, Value v) {
   return b.graph.node(v).as<Const>() && scalarOf(b, v) == 1.;
 }
 
-/// Branches and loops are no kernels: what holds them is run by the host, which compiles what stands between them.
+/// A scan is one kernel where nothing in its body is run by the host. All else the host runs, and compiles what stands between.
 bool isPlain(const Graph& g) {
-  return std::all_of(g.nodes.begin(), g.nodes.end(), [](const Node& n) {
-    if (n.as<Branch>() || n.as<Loop>() || n.as<Call>()) return false;
-    const Scan* scan = n.as<Scan>();
-    return !scan || isPlain(*scan->body);
-  });
+  return std::all_of(g.nodes.begin(), g.nodes.end(),
+                     [](const Node& n) { return !n.as<Call>() && nestedGraphs(n).empty(); });
 }
 
 /// `build` makes a scan; what it can't say statically becomes the loop that the host runs.

@@ -58,11 +58,11 @@ Array arrayFrom(const Carried& c) {
   return a;
 }
 
-Chain::Chain(RestPtr model, CompileOptions options, Team& team, bool interpreted, size_t capacity)
+Chain::Chain(RestPtr model, CompileOptions options, Team& team, bool interpreted, Limits limits)
     : model_(std::move(model)),
       options_(std::move(options)),
       interpreted_(interpreted),
-      capacity_(std::max<size_t>(capacity, 1)),
+      limits_(limits),
       team_(team) {}
 
 std::vector<Carried> Chain::run(const std::vector<Carried>& inputs) {
@@ -117,7 +117,9 @@ std::shared_ptr<Chain::Stage> Chain::stageFor(const Rest& rest, const Values& va
   stages_.emplace_front(key, make(rest, values));
   byKey_[std::move(key)] = stages_.begin();
   const std::shared_ptr<Stage> made = stages_.front().second;
-  if (stages_.size() > capacity_) {
+  bytes_ += made->bytes;
+  while (stages_.size() > 1 && (stages_.size() > limits_.parts || bytes_ > limits_.bytes)) {
+    bytes_ -= stages_.back().second->bytes;
     byKey_.erase(stages_.back().first);
     stages_.pop_back();
   }
@@ -144,6 +146,9 @@ std::shared_ptr<Chain::Stage> Chain::make(const Rest& rest, const Values& values
   stage->graph = prepareGraph(stage->part.graph, {}, options_.passes);
   stage->program = compile(stage->graph, options_);
   stage->session = std::make_unique<Session>(stage->program, &team_);
+  stage->bytes = stage->program->packedBytes + stage->session->bytes();
+  for (const TensorType& type : stage->program->outputs)
+    stage->bytes += type.elements() * bytes(type.dtype);
   ++compilations_;
   return stage;
 }

@@ -18,7 +18,7 @@ struct Carried {
 };
 
 /// A model in parts, run part by part: each is compiled for the shapes and the elements that the one before it made known, and
-/// kept for the next time (the `capacity` parts used last). Loops between parts call the parts of their bodies.
+/// kept for the next time, within `Limits`: those used last. Loops between parts call the parts of their bodies.
 class Chain {
  public:
   struct Stage {
@@ -27,14 +27,19 @@ class Chain {
     std::shared_ptr<const Program> program;  ///< null where the part computes nothing
     std::unique_ptr<Session> session;
     std::vector<std::vector<std::shared_ptr<Array>>>
-        pool;                         ///< of each output: memory of runs before
+        pool;  ///< of each output: memory of runs before
+    int64_t bytes = 0;
     int64_t lastRun = -1, times = 0;  ///< the last run that met it, and how often that one did
   };
-  static constexpr size_t kCapacity = 256;
+  struct Limits {
+    size_t parts = 1024;
+    int64_t bytes = int64_t{1} << 30;  ///< of their packed constants, arenas and outputs
+  };
 
   /// `interpreted`: parts are executed as they are imported, by the graph interpreter; nothing is compiled.
-  Chain(RestPtr model, CompileOptions options, Team& team, bool interpreted = false,
-        size_t capacity = kCapacity);
+  Chain(RestPtr model, CompileOptions options, Team& team, bool interpreted, Limits limits);
+  Chain(RestPtr model, CompileOptions options, Team& team, bool interpreted = false)
+      : Chain(std::move(model), std::move(options), team, interpreted, Limits()) {}
   /// The model's outputs. UserError: inputs that don't fit, what no part can be made of.
   std::vector<Carried> run(const std::vector<Carried>& inputs);
   /// The part that inputs of these types begin with.
@@ -61,9 +66,10 @@ class Chain {
   RestPtr model_;
   CompileOptions options_;
   bool interpreted_;
-  size_t capacity_;
+  Limits limits_;
   Team& team_;
   std::list<Slot> stages_;  // the one used last first
+  int64_t bytes_ = 0;       // of them
   std::unordered_map<std::string, std::list<Slot>::iterator> byKey_;
   std::vector<std::shared_ptr<Stage>> reached_;
   int64_t runs_ = 0;

@@ -24,8 +24,8 @@ Carried floats(std::vector<int64_t> shape, const std::vector<float>& values) {
 struct Parts {
   Team team{1};
   Chain chain;
-  Parts(const std::string& name, bool interpreted = false, size_t capacity = Chain::kCapacity)
-      : chain(openOnnx(model(name)), compileOptions(false), team, interpreted, capacity) {}
+  Parts(const std::string& name, bool interpreted = false, Chain::Limits limits = Chain::Limits())
+      : chain(openOnnx(model(name)), compileOptions(false), team, interpreted, limits) {}
 };
 
 void expectSame(const std::vector<Carried>& a, const std::vector<Carried>& b) {
@@ -59,12 +59,15 @@ TEST(Chain, PartsAreCompiledOnce) {
 }
 
 TEST(Chain, FewPartsAreKeptAndAllIsRight) {
-  Parts few("decode", false, 1), interpreted("decode", true);
+  Parts few("decode", false, {1, 1 << 30}), interpreted("decode", true);
   const std::vector<Carried> in = {integers({1, 2}, {3, 1}), integers({}, {5})};
   const auto expected = interpreted.chain.run(in);
   EXPECT_EQ(interpreted.chain.compilations(), 0);
   expectSame(few.chain.run(in), expected);
+  Parts small("decode", false, {1000, 1});
+  expectSame(small.chain.run(in), expected);
   const int once = few.chain.compilations();
+  EXPECT_EQ(small.chain.compilations(), once);
   expectSame(few.chain.run(in), expected);
   EXPECT_GT(few.chain.compilations(), once);  // nothing of the run before was left
 }
