@@ -67,8 +67,18 @@ double chainOf(const std::vector<Expr>& roots) {
   return most;
 }
 
+/// The dimension of a buffer that is contiguous in memory.
+size_t innermostOf(const StageSet& set, const std::string& name, size_t rank) {
+  const auto b = std::ranges::find(set.buffers, name, &PlanBuffer::name);
+  if (b != set.buffers.end())
+    for (size_t i = b->order.size(); i-- > 0;)
+      if (b->type.extent(b->order[i]) > 1) return static_cast<size_t>(b->order[i]);
+  return rank - 1;
+}
+
 /// Loads of a list of expressions in lanes: a gather or a strided one counts for every lane.
-double loadCost(const std::vector<Expr>& roots, const Stage& s, int vectorAxis, int lanes) {
+double loadCost(const std::vector<Expr>& roots, const Stage& s, const StageSet& set, int vectorAxis,
+                int lanes) {
   double cost = 0;
   std::unordered_map<Hash, bool> seen;
   for (const Expr& root : roots)
@@ -76,11 +86,12 @@ double loadCost(const std::vector<Expr>& roots, const Stage& s, int vectorAxis, 
       if (!seen.emplace(e.hash(), true).second) continue;
       const Load* l = e.as<Load>();
       double one = 1;
+      const size_t innermost = innermostOf(set, l->buffer, l->index.size());
       for (size_t d = 0; d < l->index.size(); d++) {
         const AxisSum sum = axisSum(l->index[d], s);
         if (!sum.known) one = lanes;
         for (const auto& [axis, c] : sum.terms)
-          if (axis == vectorAxis && (d + 1 < l->index.size() || c != 1)) one = lanes / 2.0;
+          if (axis == vectorAxis && (d != innermost || c != 1)) one = lanes / 2.0;
       }
       cost += one;
     }
@@ -402,16 +413,16 @@ StageWork workOf(const Stage& s, const StageSet& set) {
   std::map<int, int> votes;
   std::map<std::string, DType> types;
   for (const PlanBuffer& b : set.buffers) types[b.name] = b.type.dtype;
-  const auto vote = [&](const std::vector<Expr>& index, int weight) {
+  const auto vote = [&](const std::string& buffer, const std::vector<Expr>& index, int weight) {
     if (index.empty()) return;
-    for (const auto& [axis, c] : axisSum(index.back(), s).terms)
+    for (const auto& [axis, c] : axisSum(index[innermostOf(set, buffer, index.size())], s).terms)
       if (c == 1) votes[axis] += weight;
   };
   for (const Expr& e : inner)
-    for (const Expr& l : loadsOf(e)) vote(l.as<Load>()->index, 2);
+    for (const Expr& l : loadsOf(e)) vote(l.as<Load>()->buffer, l.as<Load>()->index, 2);
   for (const auto* stores : {&s.inner, &s.outer})
     for (const StageStore& store : *stores) {
-      vote(store.index, s.contraction ? 100 : stores == &s.inner ? 3 : 1);
+      vote(store.buffer, store.index, s.contraction ? 100 : stores == &s.inner ? 3 : 1);
       w.elementBytes = std::max(w.elementBytes, bytes(store.value.type()));
     }
   int best = 0;
@@ -429,8 +440,8 @@ StageWork workOf(const Stage& s, const StageSet& set) {
   const std::string innermost = w.vectorAxis < 0 ? "" : s.axes[w.vectorAxis].var;
   w.slots += slotsOfAll(inner, innermost);
   w.outerSlots = slotsOfAll(outer, innermost);
-  w.loads = loadCost(inner, s, w.vectorAxis, 16);
-  w.outerLoads = loadCost(outer, s, w.vectorAxis, 16);
+  w.loads = loadCost(inner, s, set, w.vectorAxis, 16);
+  w.outerLoads = loadCost(outer, s, set, w.vectorAxis, 16);
   w.stores = static_cast<double>(s.inner.size());
   w.outerStores = static_cast<double>(s.outer.size());
   w.chain = s.contraction ? 0 : chainOf(inner);

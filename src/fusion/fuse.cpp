@@ -53,7 +53,9 @@ class Fuser {
     Fused out = record(
         g_, clusters_, refusals_, [this](const Clusters::Body& b) { return planOf(b); },
         [this](int a, int b) { return why(a, b); });
-    chooseLayouts(out.graph);
+    chooseLayouts(out.graph, [this](const Graph& body, const Orders& orders) {
+      return planGroup(body, target_, options_, orders);
+    });
     return out;
   }
 

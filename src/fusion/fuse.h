@@ -30,6 +30,9 @@ struct PlanResult {
   std::shared_ptr<const GroupPlan> plan;  // null: refused
   Refusal refusal;
 };
-PlanResult planGroup(const Graph& body, const Target&, const FusionOptions&);
+using Orders = std::map<
+    Value,
+    std::vector<int>>;  ///< memory orders of a body's inputs and outputs; others are row-major
+PlanResult planGroup(const Graph& body, const Target&, const FusionOptions&, const Orders& = {});
 
 }  // namespace tektite

@@ -19,7 +19,7 @@ int rankOf(const TensorType& t) {
 
 class Layouts {
  public:
-  explicit Layouts(Graph& g) : g_(g) {}
+  Layouts(Graph& g, const Replan& replan) : g_(g), replan_(replan) {}
 
   void run() {
     collect();
@@ -32,6 +32,7 @@ class Layouts {
 
  private:
   Graph& g_;
+  const Replan& replan_;
   std::map<Value, int> number_;  // values whose layout is free
   std::vector<Value> values_;
   std::vector<int> parent_;
@@ -132,21 +133,40 @@ class Layouts {
     }
   }
 
+  /// Tiles of maps and reductions follow memory; those of products are cut by what registers and caches hold, whatever the order.
+  std::shared_ptr<const GroupPlan> inOrders(const GroupPlan& plan, const Graph& body,
+                                            const Orders& orders) const {
+    const bool product = std::ranges::any_of(plan.lists, [](const TileList& list) {
+      return std::ranges::any_of(list.stages, &Stage::contraction);
+    });
+    if (!product) {
+      PlanResult again = replan_(body, orders);
+      TEKTITE_CHECK(again.plan, "a group is refused in another layout");
+      return again.plan;
+    }
+    auto copy = std::make_shared<GroupPlan>(plan);
+    for (PlanBuffer& b : copy->buffers)
+      if (const auto it = orders.find(b.value); it != orders.end() && b.kind != PlanBuffer::Scratch)
+        b.order = it->second;
+    return copy;
+  }
+
   void write(Node& node) {
     const int n = static_cast<int>(&node - g_.nodes.data());
     Group group = *node.as<Group>();
-    auto copy = std::make_shared<GroupPlan>(*group.plan);
+    Orders orders;
     std::string key;
-    for (PlanBuffer& b : copy->buffers) {
+    for (const PlanBuffer& b : group.plan->buffers) {
       const auto v = valueOf(n, b);
       const auto it = v ? order_.find(*v) : order_.end();
       key += '/';
       if (it == order_.end()) continue;
-      b.order = it->second;
+      orders[b.value] = it->second;
       key += std::to_string(it->second.back());
     }
+    if (orders.empty()) return;
     auto& shared = written_[{group.plan.get(), key}];
-    if (!shared) shared = std::move(copy);
+    if (!shared) shared = inOrders(*group.plan, *group.body, orders);
     group.plan = shared;
     node.kind = std::move(group);
   }
@@ -154,6 +174,6 @@ class Layouts {
 
 }  // namespace
 
-void chooseLayouts(Graph& g) { Layouts(g).run(); }
+void chooseLayouts(Graph& g, const Replan& replan) { Layouts(g, replan).run(); }
 
 }  // namespace tektite

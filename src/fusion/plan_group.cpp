@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 
+#include "fusion/orders.h"
 #include "fusion/plan_body.h"
 #include "fusion/scan.h"
 #include "fusion/streaming.h"
@@ -282,12 +283,16 @@ AccessOf accessesOf(const Graph& body) {
 }
 
 PlanResult planBody(const Graph& body, const AccessOf& access, const Target& target,
-                    const FusionOptions& options) {
+                    const FusionOptions& options, const Orders& orders) {
   if (std::ranges::any_of(body.nodes, [](const Node& n) { return n.as<Scan>(); }))
     return planScan(body, target, options);
   auto defs = defsOf(body, access);
   if (const Refusal* r = std::get_if<Refusal>(&defs)) return {nullptr, *r};
-  const StageSet set = formStages(body, std::get<Defs>(defs));
+  StageSet set = formStages(body, std::get<Defs>(defs));
+  for (PlanBuffer& b : set.buffers)
+    if (const auto it = orders.find(b.value); it != orders.end() && b.kind != PlanBuffer::Scratch)
+      b.order = it->second;
+  if (!orders.empty()) spreadOrders(set.buffers, set.stages);
   auto plan = std::make_shared<GroupPlan>();
   for (StageSet& one : componentsOf(set)) {
     findInPlace(one);
@@ -314,8 +319,9 @@ PlanResult planBody(const Graph& body, const AccessOf& access, const Target& tar
   return {std::move(plan), {}};
 }
 
-PlanResult planGroup(const Graph& body, const Target& target, const FusionOptions& options) {
-  return planBody(body, accessesOf(body), target, options);
+PlanResult planGroup(const Graph& body, const Target& target, const FusionOptions& options,
+                     const Orders& orders) {
+  return planBody(body, accessesOf(body), target, options, orders);
 }
 
 }  // namespace tektite

@@ -133,6 +133,22 @@ int rootOf(const GroupShape& g) {
   return root;
 }
 
+/// Sorts a stage's axes as its first output lies in memory.
+void inMemoryOrder(const GroupShape& g, const StageSet& set, int stage, std::vector<int>& axes) {
+  for (const Touch& t : g.stages[stage].writes) {
+    const std::vector<int>& order = set.buffers[t.buffer].order;
+    if (!g.output[t.buffer] || order.empty()) continue;
+    const auto place = [&](int axis) {
+      for (size_t i = 0; i < order.size(); i++)
+        for (const auto& [a, c] : t.dims[order[i]].terms)
+          if (a == axis) return static_cast<int>(i);
+      return -1;
+    };
+    std::ranges::stable_sort(axes, {}, place);
+    return;
+  }
+}
+
 /// Several stages write one output (a scatter): only axes that all of them index alike may be tiled.
 void keepOwners(GroupShape& g) {
   std::map<int, std::vector<int>> writers;
@@ -192,6 +208,7 @@ Tiled chooseTiles(GroupShape& g, const StageSet& set, const std::vector<StageWor
   std::vector<int> axes;
   for (size_t a = 0; a < g.stages[root].extents.size(); a++)
     if (!g.stages[root].reduce[a]) axes.push_back(static_cast<int>(a));
+  inMemoryOrder(g, set, root, axes);
   setRoot(g, root, axes);
   keepOwners(g);
   Tiled best = Search(g, set, work, target, -1).run();

@@ -2,6 +2,7 @@
 #include <set>
 #include <unordered_set>
 
+#include "fusion/orders.h"
 #include "lower/cut_chains.h"
 #include "lower/lower.h"
 #include "schedule/layout.h"
@@ -291,7 +292,11 @@ void narrowGrid(TileList& list, const Target& target) {
 }  // namespace
 
 GroupPlan prepare(const GroupPlan& in, const Target& target) {
-  GroupPlan plan = withScratchOrders(in);
+  GroupPlan plan = in;
+  std::vector<Stage> stages;
+  for (const TileList& list : plan.lists)
+    stages.insert(stages.end(), list.stages.begin(), list.stages.end());
+  spreadOrders(plan.buffers, stages);
   for (TileList& list : plan.lists) {
     if (list.sync >= 0) splitSync(plan, list, list.sync);
     if (plan.lists.size() == 1) walkByPieces(plan, list, target);

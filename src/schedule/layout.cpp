@@ -15,54 +15,6 @@ std::vector<int> orderOf(const PlanBuffer& b) {
   return order;
 }
 
-/// Does the load walk with the store, axis by axis, up to shifts and what the reduction walks over?
-bool samePlace(const std::vector<Expr>& loaded, const std::vector<Expr>& stored,
-               const Stage& stage) {
-  if (loaded.size() != stored.size()) return false;
-  const auto spaceTerms = [&](const Expr& e) {
-    Linear l = linearOf(e);
-    l.constant = 0;
-    std::erase_if(l.terms, [&](const auto& term) {
-      const Var* v = term.first.template as<Var>();
-      return v && std::ranges::any_of(
-                      stage.axes, [&](const StageAxis& a) { return a.reduce && a.var == v->name; });
-    });
-    return l;
-  };
-  for (size_t i = 0; i < loaded.size(); i++) {
-    const Linear l = spaceTerms(loaded[i]), r = spaceTerms(stored[i]);
-    const bool reducedAway = l.terms.empty() && !linearOf(loaded[i]).terms.empty();
-    if (!reducedAway && !(toExpr(l) == toExpr(r))) return false;
-  }
-  return true;
-}
-
-/// Gives an order to the scratch buffers that this stage stores beside, or reads at the place of, a buffer that has one. Did any get one?
-bool spreadOrders(GroupPlan& plan, const Stage& stage) {
-  bool changed = false;
-  const auto named = [&](const std::string& name) {
-    return std::ranges::find(plan.buffers, name, &PlanBuffer::name);
-  };
-  const auto share = [&](const std::string& a, const std::string& b) {
-    for (const auto& [from, to] : {std::pair{named(a), named(b)}, std::pair{named(b), named(a)}})
-      if (!from->order.empty() && to->order.empty() && to->kind == PlanBuffer::Scratch)
-        to->order = from->order, changed = true;
-  };
-  std::vector<Expr> loads;
-  const auto collect = [&](const Expr& e) {
-    for (Expr& l : loadsOf(e)) loads.push_back(std::move(l));
-  };
-  for (const Accumulator& a : stage.accumulators)
-    for (const Expr& e : a.values) collect(e);
-  for (const auto* stores : {&stage.inner, &stage.outer})
-    for (const StageStore& s : *stores) collect(s.value);
-  for (const auto* stores : {&stage.inner, &stage.outer})
-    for (const StageStore& s : *stores)
-      for (const Expr& e : loads)
-        if (samePlace(e.as<Load>()->index, s.index, stage)) share(e.as<Load>()->buffer, s.buffer);
-  return changed;
-}
-
 }  // namespace
 
 std::vector<int64_t> memoryShape(const PlanBuffer& b) {
@@ -122,15 +74,6 @@ std::vector<StageAccess> accessesOf(const GroupPlan& plan, const Stage& stage) {
     for (const Expr& e : a.values) loads(e, true);
   for (const StageStore& s : stage.outer) store(s, false);
   return out;
-}
-
-GroupPlan withScratchOrders(GroupPlan plan) {
-  for (bool again = true; again;) {
-    again = false;
-    for (const TileList& list : plan.lists)
-      for (const Stage& stage : list.stages) again |= spreadOrders(plan, stage);
-  }
-  return plan;
 }
 
 }  // namespace tektite

@@ -27,8 +27,4 @@ struct StageAccess {
 /// Everything that a stage touches, stores and loads of one expression in its order; guards and indices that read data count.
 std::vector<StageAccess> accessesOf(const GroupPlan&, const Stage&);
 
-/// Gives scratch buffers the memory order of the buffers that are read or stored at the same place (a padded copy of a channels-last tensor is
-/// channels-last, and so is what leads to a channels-last result), else row-major.
-GroupPlan withScratchOrders(GroupPlan);
-
 }  // namespace tektite
