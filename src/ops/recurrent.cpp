@@ -94,6 +94,17 @@ class Recurrence {
       more = b_.concat({more, b_.splat(b_.dtype(bias), 0, {(gates_ - merged) * hidden_})}, 0);
     return b_.map("a + b", {y, more});
   }
+  /// A value whose axis holds `count` gates one after the other, with an axis of their own before it: the gates of one unit stand together.
+  Value byGate(Builder& b, Value v, int axis, int64_t count) const {
+    std::vector<Expr> shape = b.type(v).shape;
+    shape[static_cast<size_t>(axis)] = count;
+    shape.insert(shape.begin() + axis + 1, Expr(hidden_));
+    return b.reshape(v, shape);
+  }
+  /// Gate `i` of [batch, gates, hidden].
+  static Value gateOf(Builder& b, Value v, int64_t i) {
+    return squeeze(b, rows(b, v, 1, i, 1), {1});
+  }
   Value recurrentBias(int direction, int gate) {
     if (!c_.has(3)) return b_.splat(b_.dtype(x_), 0, {hidden_});
     return rows(b_, ofDirection(c_.at(3), direction), 0, (gates_ + gate) * hidden_, hidden_);
@@ -209,8 +220,10 @@ Values lstmOf(Builder& b, const OpCall& c, const LstmProducts& products) {
         d, {r.initial(5, d), r.initial(6, d)},
         r.biased(products.input(b, r.input(), r.ofDirection(c.at(1), d), d), d, 4), captured,
         [&](Builder& b, const Row& s, Value x, const Row& w) -> Row {
-          const Value all = b.map("a + b", {x, products.state(b, s[0], w)});
-          const auto gate = [&](int64_t i) { return Recurrence::rows(b, all, 1, i * h, h); };
+          const Value sum = products.state(b, s[0], w);
+          const Value all = b.map(
+              "a + b", {r.byGate(b, x, 1, 4), b.rank(sum) == 2 ? r.byGate(b, sum, 1, 4) : sum});
+          const auto gate = [&](int64_t i) { return Recurrence::gateOf(b, all, i); };
           const auto peep = [&](Value v, int64_t i, Value cell) {
             return peeps ? b.map("a + b * c", {v, Recurrence::rows(b, w[own], 0, i * h, h), cell})
                          : v;
@@ -238,7 +251,11 @@ const OpDef lstm{
           b, c,
           {[](Builder& b, Value x, Value w, int) { return b.contract("tbi,gi->tbg", x, w); },
            [](Value r, int) -> Row { return {r}; },
-           [](Builder& b, Value h, const Row& w) { return b.contract("bi,gi->bg", h, w[0]); }});
+           [](Builder& b, Value h, const Row& w) {
+             const std::vector<Expr> shape = b.type(w[0]).shape;
+             const Value r = b.reshape(w[0], {4, floorDiv(shape[0], Expr(4)), shape[1]});
+             return b.contract("bi,ghi->bgh", h, r);
+           }});
     }};
 
 /// Gates in the order update, reset, hidden.
@@ -253,20 +270,27 @@ const OpDef gru{
         const auto out = r.run(
             d, {r.initial(5, d)}, r.projected(d, 2), captured,
             [&](Builder& b, const Row& s, Value x, const Row& w) -> Row {
-              const auto of = [&](Value v, int axis, int64_t i, int64_t n) {
-                return Recurrence::rows(b, v, axis, i * h, n * h);
+              const Value in = r.byGate(b, x, 1, 3);
+              const auto product = [&](Value state, int64_t from, int64_t count) {
+                const Value part = Recurrence::rows(b, w[0], 0, from * h, count * h);
+                return b.contract("bi,ghi->bgh", state, r.byGate(b, part, 0, count));
               };
-              const Value zr = b.map(
-                  "a + b", {of(x, 1, 0, 2), b.contract("bi,gi->bg", s[0], of(w[0], 0, 0, 2))});
-              const Value update = r.activate(b, d, 0, of(zr, 1, 0, 1)),
-                          reset = r.activate(b, d, 0, of(zr, 1, 1, 1)), third = of(w[0], 0, 2, 1);
+              const Value sums = product(s[0], 0, before ? 3 : 2);
+              const auto gate = [&](int64_t i) {
+                return r.activate(
+                    b, d, 0,
+                    b.map("a + b", {Recurrence::gateOf(b, in, i), Recurrence::gateOf(b, sums, i)}));
+              };
+              const Value update = gate(0), reset = gate(1);
               Value inner;
               if (before)
-                inner = b.map("a * (b + c)", {reset, b.contract("bi,gi->bg", s[0], third), w[1]});
+                inner = b.map("a * (b + c)", {reset, Recurrence::gateOf(b, sums, 2), w[1]});
               else
                 inner = b.map(
-                    "a + b", {b.contract("bi,gi->bg", b.map("a * b", {reset, s[0]}), third), w[1]});
-              const Value candidate = r.activate(b, d, 1, b.map("a + b", {of(x, 1, 2, 1), inner}));
+                    "a + b",
+                    {Recurrence::gateOf(b, product(b.map("a * b", {reset, s[0]}), 2, 1), 0), w[1]});
+              const Value candidate =
+                  r.activate(b, d, 1, b.map("a + b", {Recurrence::gateOf(b, in, 2), inner}));
               return {b.map("(1 - a) * b + a * c", {update, candidate, s[0]})};
             });
         last.push_back(out[0]);

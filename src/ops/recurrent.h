@@ -3,7 +3,8 @@
 
 namespace tektite {
 
-/// How an LSTM multiplies by its weights, a direction at a time: w [4 hidden, input], r [4 hidden, hidden].
+/// How an LSTM multiplies by its weights, a direction at a time: w [4 hidden, input], r [4 hidden, hidden]. `state` gives
+/// [batch, 4 hidden], or [batch, 4, hidden]: then a tile of units can have its four gates by itself.
 struct LstmProducts {
   std::function<Value(Builder&, Value x, Value w, int direction)>
       input;                                                           ///< x [steps, batch, input]
