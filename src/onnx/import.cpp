@@ -112,23 +112,35 @@ Frame mainFrame(const Source& source, const std::vector<ModelInfo::Port>& inputs
   return f;
 }
 
-/// Types of a run against those that the model declares.
+/// Types of a run against those that the model declares. Shapes hold against what the model names alike.
 void checkInputs(const std::vector<ModelInfo::Port>& inputs,
                  const std::map<int, TensorType>& types) {
-  std::map<std::string, int64_t> dims;
   for (size_t i = 0; i < inputs.size(); i++) {
     const TensorType &expected = inputs[i].type, &found = types.at(static_cast<int>(i));
     bool fits = found.dtype == expected.dtype && found.rank() == expected.rank();
     for (int axis = 0; fits && axis < found.rank(); axis++) {
-      const Expr& e = expected.shape[static_cast<size_t>(axis)];
-      const Var* name = e.as<Var>();
-      fits = name ? dims.try_emplace(name->name, found.extent(axis)).first->second ==
-                        found.extent(axis)
-                  : isConstant(e, found.extent(axis));
+      const auto n = asInteger(expected.shape[static_cast<size_t>(axis)]);
+      fits = !n || *n == found.extent(axis);
     }
     if (!fits)
       userError("input '{}': {} found, expected {}", inputs[i].name, toText(found),
                 toText(expected));
+  }
+}
+
+/// What no part of the model can be made of is said before the first of them runs.
+void checkOperators(const Source& source, const Frame& f) {
+  for (int i = 0; i < f.list->size(); i++) {
+    const onnx::NodeProto& n = (*f.list)[i];
+    const std::string domain = domainOf(n.domain());
+    if (source.functions.count({domain, n.op_type()})) continue;
+    const auto version = source.opsets.find(domain);
+    try {
+      needOp(domain, n.op_type(),
+             version == source.opsets.end() ? 1 : static_cast<int>(version->second));
+    } catch (const UserError& e) {
+      userError("node '{}' ({}): {}", nodeName(f, i), n.op_type(), e.what());
+    }
   }
 }
 
@@ -174,6 +186,7 @@ RestPtr openOnnx(const std::string& path, ModelInfo* info) {
     state->source = source;
     state->inputs = declared.info.inputs;
     state->frames = {mainFrame(*source, declared.info.inputs)};
+    checkOperators(*source, state->frames[0]);
     for (const auto& o : source->model.proto().graph().output()) state->results.push_back(o.name());
     state->nextCarried = static_cast<int>(declared.info.inputs.size());
     auto rest = newRest();

@@ -119,12 +119,14 @@ std::vector<const OpDef*> allOpDefs() {
   return all;
 }
 
+const OpDef& needOp(std::string_view domain, std::string_view name, int opset) {
+  if (const OpDef* def = findOp(domain, name, opset)) return *def;
+  userError("unsupported operator {} (version {} of '{}')", name, opset,
+            domain.empty() ? "ai.onnx" : domain);
+}
+
 std::vector<Value> buildOp(Builder& b, const OpCall& call, std::string_view domain) {
-  const OpDef* def = findOp(domain, call.op, call.opset);
-  if (!def)
-    userError("unsupported operator {} (version {} of '{}')", call.op, call.opset,
-              domain.empty() ? "ai.onnx" : domain);
-  std::vector<Value> results = def->build(b, call);
+  std::vector<Value> results = needOp(domain, call.op, call.opset).build(b, call);
   if (static_cast<int>(results.size()) < call.outputs)
     userError("{} results are wanted, {} {} supported", call.outputs, results.size(),
               results.size() == 1 ? "is" : "are");

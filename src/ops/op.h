@@ -109,6 +109,8 @@ struct OpDef {
 
 /// The definition for an operator set's version; null where there is none. The domain "ai.onnx" is "".
 const OpDef* findOp(std::string_view domain, std::string_view name, int opset);
+const OpDef& needOp(std::string_view domain, std::string_view name,
+                    int opset);         ///< UserError: an unsupported operator
 std::vector<const OpDef*> allOpDefs();  ///< by domain, name, version
 /// Builds the call: finds the definition, checks the number of results. UserError: an unsupported operator, or what its definition says.
 std::vector<Value> buildOp(Builder&, const OpCall&, std::string_view domain = "");

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <limits>
 
 #include "ops/op.h"
@@ -55,6 +56,8 @@ const OpDef compress{
       Value x = c.at(0);
       if (!c.given("axis")) x = b.reshape(x, {productOf(b.type(x).shape)});
       const int axis = axisOf(c.integer("axis", 0), b.rank(x));
+      if (b.rank(c.at(1)) != 1 || b.dtype(c.at(1)) != DType::Bool)
+        userError("the condition is {}, expected a list of bool", toText(b.type(c.at(1))));
       const Results found = coordinatesOfTrue(b, c.at(1));
       throw NeedValue{found[1],
                       "the number of elements that are true",
@@ -108,10 +111,15 @@ const OpDef nonMaxSuppression{
       const auto number = [&](size_t i, DType type, double otherwise) {
         return c.has(i) ? b.reshape(c.at(i), {1}) : b.splat(type, otherwise, {1});
       };
-      const auto scores = b.type(c.at(1)).shape;
+      const auto boxes = b.type(c.at(0)).shape, scores = b.type(c.at(1)).shape;
+      if (boxes.size() != 3 || scores.size() != 3 || !isConstant(boxes[2], 4) ||
+          !(boxes[0] == scores[0]) || !(boxes[1] == scores[2]))
+        userError("boxes are {} and scores {}, expected [N x M x 4] and [N x C x M]",
+                  toText(b.type(c.at(0))), toText(b.type(c.at(1))));
       const Value most = number(2, DType::I64, 0);
       Expr rows = scores.at(2);
-      if (const auto known = integersOf(b, most)) rows = min(rows, Expr(known->at(0)));
+      if (const auto known = integersOf(b, most))
+        rows = min(rows, Expr(std::max<int64_t>(known->at(0), 0)));
       const Expr all = simplified(b, scores[0] * scores.at(1) * rows);
       const Results found =
           routine(b, "nms",

@@ -161,6 +161,76 @@ TEST(OnnxImport, ErrorsNameTheNode) {
   EXPECT_EQ(m.error(), "m.onnx: node 'odd' (Softmax): axis 2 is out of range for rank 2");
 }
 
+TEST(OnnxImport, ErrorsOfModelsInParts) {
+  const auto open = [](const TestModel& m) -> std::string {
+    try {
+      openModel(m.save());
+    } catch (const UserError& e) {
+      return std::string(e.what()).substr(m.folder.string().size() + 1);
+    }
+    return "no error";
+  };
+  TestModel m;
+  m.input("x", {"n", "3"});
+  m.input("s", {"1", "2", "4"});
+  m.node("NonZero", {"x"}, {"p"}, "where");
+  m.node("Frobnicate", {"p"}, {"y"}, "odd");
+  m.output("y");
+  EXPECT_EQ(
+      m.error(),
+      "m.onnx: node 'where' (NonZero): the number of elements that are not 0 is computed from "
+      "data, expected one that follows from shapes");
+  EXPECT_EQ(
+      open(m),
+      "m.onnx: node 'odd' (Frobnicate): unsupported operator Frobnicate (version 17 of 'ai.onnx')");
+  auto* node = m.proto.mutable_graph()->mutable_node(1);
+  node->set_op_type("Relu");
+  EXPECT_EQ(open(m), "no error");
+  node->set_op_type("NonMaxSuppression");
+  node->set_input(0, "s");
+  node->add_input("s");
+  m.proto.mutable_graph()->mutable_node()->SwapElements(0, 1);
+  EXPECT_EQ(open(m),
+            "m.onnx: node 'odd' (NonMaxSuppression): boxes are f32[1x2x4] and scores f32[1x2x4], "
+            "expected [N x M x 4] and [N x C x M]");
+  node = m.proto.mutable_graph()->mutable_node(0);
+  node->set_op_type("Gather");
+  node->set_input(0, "x");
+  node->set_input(1, "nothing");
+  EXPECT_EQ(open(m),
+            "m.onnx: node 'odd' (Gather): input 'nothing' is not defined by any node before");
+}
+
+TEST(OnnxImport, LoopsWhoseGraphsDontFit) {
+  TestModel m;
+  m.input("x", {"2"});
+  m.input("b", {});
+  auto* loop = m.node("Loop", {"", "", "x"}, {"y"}, "loop");
+  auto* body = loop->add_attribute();
+  body->set_name("body");
+  body->set_type(onnx::AttributeProto::GRAPH);
+  for (const char* name : {"i", "on", "s"}) body->mutable_g()->add_input()->set_name(name);
+  body->mutable_g()->add_output()->set_name("on");
+  m.output("y");
+  EXPECT_EQ(m.error(), "m.onnx: node 'loop' (Loop): the number of its steps depends on data");
+  const RestPtr all = openOnnx(m.save());
+  const std::map<int, TensorType> types = {{0, {DType::F32, {2}}}, {1, {DType::F32, {}}}};
+  const auto part = [&](const RestPtr& rest) -> std::string {
+    try {
+      importPart(*rest, types, {});
+    } catch (const UserError& e) {
+      return std::string(e.what()).substr(m.folder.string().size() + 1);
+    }
+    return "no error";
+  };
+  EXPECT_EQ(part(all), "m.onnx: node 'loop' (Loop): its graph has 1 outputs, expected 2 at least");
+  body->mutable_g()->add_output()->set_name("s");
+  EXPECT_EQ(part(openOnnx(m.save())), "no error");
+  body->mutable_g()->mutable_input()->RemoveLast();
+  EXPECT_EQ(part(openOnnx(m.save())),
+            "m.onnx: node 'loop' (Loop): its graph has 2 inputs, expected 3");
+}
+
 TEST(OnnxImport, LocalFunctionsAreInlined) {
   TestModel m;
   m.proto.add_opset_import()->set_domain("mine");
