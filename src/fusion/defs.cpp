@@ -4,6 +4,7 @@
 #include <numeric>
 #include <set>
 
+#include "ir/facts.h"
 #include "support/check.h"
 #include "support/overloaded.h"
 
@@ -214,6 +215,27 @@ class DefBuilder {
     return push(std::move(copy));
   }
 
+  /// A conjunction of bounds on `index`, one component each, as one of bounds on `values`, which stand for the components; null if it isn't one.
+  static Expr inTermsOf(const Expr& guard, const std::vector<Expr>& index,
+                        const std::vector<Expr>& values) {
+    const Apply* a = guard.as<Apply>();
+    if (!a || a->args.size() != 2) return {};
+    if (a->op == Op::And) {
+      const Expr left = inTermsOf(a->args[0], index, values),
+                 right = inTermsOf(a->args[1], index, values);
+      return left && right ? logicalAnd(left, right) : Expr();
+    }
+    if ((a->op != Op::Le && a->op != Op::Lt) || a->args[0].type() != DType::I64) return {};
+    const Linear apart = plus(linearOf(a->args[1]), linearOf(a->args[0]), -1);  // 0 <= it, or 0 <
+    for (size_t i = 0; i < index.size(); i++)
+      for (const int64_t sign : {1, -1}) {
+        const Linear component = linearOf(index[i]);
+        const Linear rest = plus(apart, component, -sign);
+        if (component.terms.empty() || !rest.terms.empty()) continue;
+        return apply(a->op, {Expr(0), values[i] * Expr(sign) + Expr(rest.constant)});
+      }
+    return {};
+  }
   /// Splits select(guard, source[affine], fill) into a stored box around all that is read, and a view of the box that is in range.
   int factor(int d) {
     const Apply* a = list()[d].access->values[0].as<Apply>();
@@ -224,8 +246,6 @@ class DefBuilder {
     Ranges ranges, boxRanges;
     for (size_t i = 0; i < view.extents.size(); i++)
       ranges[coordinate(static_cast<int>(i))] = {0, std::max<int64_t>(view.extents[i] - 1, 0)};
-    if (!(inRange(l->index, source.extents, ranges) == a->args[0]))
-      return -1;  // another guard than the source's domain
     auto box = std::make_shared<Access>();
     std::vector<Expr> inner, outer;
     for (size_t i = 0; i < l->index.size(); i++) {
@@ -236,7 +256,13 @@ class DefBuilder {
       inner.push_back(simplify(at + Expr(bounds.low), boxRanges));
       outer.push_back(simplify(l->index[i] - Expr(bounds.low), ranges));
     }
-    const Expr inside = inRange(inner, source.extents, boxRanges);
+    Expr inside = inRange(inner, source.extents, boxRanges);
+    if (!(inRange(l->index, source.extents, ranges) ==
+          a->args[0])) {  // less than the source's domain
+      const Expr guard = inTermsOf(a->args[0], l->index, inner);
+      if (!guard) return -1;
+      inside = simplify(logicalAnd(inside, guard), boxRanges);
+    }
     box->values = {select(inside, load(operandName(0), source.type, inner), a->args[2])};
     box->movesData = true;
     Def stored{.kind = Def::Point,

@@ -53,9 +53,38 @@ bool spreadOrders(std::vector<PlanBuffer>& buffers, const Stage& stage) {
   return changed;
 }
 
+/// What a product reads along the axis that its result has innermost lies along it, too: lanes run there without gathering.
+void followResult(std::vector<PlanBuffer>& buffers, const Stage& stage) {
+  const auto named = [&](const std::string& name) {
+    return std::ranges::find(buffers, name, &PlanBuffer::name);
+  };
+  for (const StageStore& store : stage.outer) {
+    const PlanBuffer& to = *named(store.buffer);
+    size_t innermost = to.order.size();
+    while (innermost > 0 && to.type.extent(to.order[innermost - 1]) == 1) innermost--;
+    if (innermost == 0) continue;
+    const Var* lanes = store.index[to.order[innermost - 1]].as<Var>();
+    if (!lanes) continue;
+    for (const Expr& e : loadsOf(stage.accumulators[0].values[0])) {
+      const Load& l = *e.as<Load>();
+      const auto from = named(l.buffer);
+      if (from->kind != PlanBuffer::Scratch || !from->order.empty()) continue;
+      for (size_t d = 0; d < l.index.size(); d++) {
+        if (linearOf(l.index[d]).coefficientOf(lanes->name) != 1) continue;
+        for (int i = 0; i < static_cast<int>(l.index.size()); i++)
+          if (i != static_cast<int>(d)) from->order.push_back(i);
+        from->order.push_back(static_cast<int>(d));
+        break;
+      }
+    }
+  }
+}
+
 }  // namespace
 
 void spreadOrders(std::vector<PlanBuffer>& buffers, const std::vector<Stage>& stages) {
+  for (const Stage& stage : stages)
+    if (stage.contraction) followResult(buffers, stage);
   for (bool again = true; again;) {
     again = false;
     for (const Stage& stage : stages) again |= spreadOrders(buffers, stage);
