@@ -1,8 +1,29 @@
 // Models in parts: how many parts a run compiles, and what it makes of data that decides shapes.
+#include <onnx/onnx_pb.h>
+
+#include <fstream>
+#include <random>
+
 #include "../model_case.h"
+#include "ops/util.h"
 
 namespace tektite {
 namespace {
+
+/// An operator that is its operand, and ends the part: the elements have to be known, or something that follows from them.
+const OpDef ask{"Ask",
+                [](Builder& b, const OpCall& c) -> Values {
+                  if (numbersOf(b, c.at(0))) return c.at(0);
+                  if (c.integer("again", 0)) throw NeedValue{c.at(0), "the operand", {}, {}};
+                  std::vector<int> all = axisRange(0, b.rank(c.at(0)));
+                  throw NeedValue{b.reduce("max", c.at(0), all),
+                                  "the maximum",
+                                  {c.at(0)},
+                                  [](Builder&, Value, const std::vector<Value>& keep) -> Values {
+                                    return keep[0];
+                                  }};
+                },
+                1, "tests"};
 
 std::string model(const std::string& name) {
   return (std::filesystem::path(TEKTITE_TESTS) / "models" / name / "model.onnx").string();
@@ -99,6 +120,62 @@ TEST(Chain, AsManyResultsAsDataSays) {
     const auto* counts = static_cast<const int64_t*>(out.at(8).data);
     EXPECT_EQ(std::vector<int64_t>(counts, counts + 3), (std::vector<int64_t>{2, 4, 4}));
   }
+}
+
+/// Puts the operator behind some results of the model's nodes.
+void askSomewhere(onnx::ModelProto& m, std::mt19937& random) {
+  auto* set = m.add_opset_import();
+  set->set_domain("tests");
+  set->set_version(1);
+  onnx::GraphProto plain = m.graph();
+  m.mutable_graph()->clear_node();
+  for (const onnx::NodeProto& n : plain.node()) {
+    onnx::NodeProto* copy = m.mutable_graph()->add_node();
+    *copy = n;
+    for (int i = 0; i < n.output_size(); i++) {
+      if (n.output(i).empty() || random() % 2) continue;
+      copy->set_output(i, n.output(i) + "_asked");
+      onnx::NodeProto* asked = m.mutable_graph()->add_node();
+      asked->set_op_type("Ask");
+      asked->set_domain("tests");
+      asked->add_input(copy->output(i));
+      asked->add_output(n.output(i));
+      onnx::AttributeProto* again = asked->add_attribute();
+      again->set_name("again");
+      again->set_type(onnx::AttributeProto::INT);
+      again->set_i(random() % 16 == 0);
+    }
+  }
+}
+
+/// Wherever a model is cut, what it gives is the same.
+TEST(Chain, CutsAnywhereChangeNothing) {
+  std::mt19937 random(7);
+  const auto folder = std::filesystem::path(testing::TempDir()) / "tektite_cuts";
+  int parts = 0;
+  for (const char* name : {"transformer", "convnet", "recurrent", "control", "quantised"}) {
+    std::filesystem::copy(std::filesystem::path(TEKTITE_TESTS) / "models" / name, folder,
+                          std::filesystem::copy_options::recursive);
+    onnx::ModelProto m;
+    std::ifstream in(model(name), std::ios::binary);
+    ASSERT_TRUE(m.ParseFromIstream(&in));
+    askSomewhere(m, random);
+    const std::string path = (folder / "model.onnx").string();
+    std::ofstream(path, std::ios::binary) << m.SerializeAsString();
+    for (const Evaluator& e : evaluators()) {
+      const ModelOutcome outcome = runModel(folder, e, 1e-5);
+      EXPECT_TRUE(outcome.passed) << name << ", " << e.name << ": " << outcome.why;
+    }
+    Team team(1);
+    Chain chain(openOnnx(path), compileOptions(false), team);
+    std::vector<Carried> inputs;
+    for (const TensorAttribute& t : readTensors(folder, "input"))
+      inputs.push_back({t.type.dtype, t.type.extents(), t.data->data, t.data});
+    chain.run(inputs);
+    parts += static_cast<int>(chain.reached().size());
+    std::filesystem::remove_all(folder);
+  }
+  EXPECT_GT(parts, 30);
 }
 
 TEST(Chain, WrongInputsAreNamed) {
