@@ -186,6 +186,8 @@ struct TileProblem {
   bool panels, direct;  ///< operands along the lanes that are packed, that aren't
   bool square;          ///< 8 rows, or as many as lanes: to be transposed
   double vectorBytes;   ///< one vector of the panels' operand, over the whole reduction
+  std::vector<std::pair<bool, bool>>
+      loads;  ///< of a multiplication: does each differ along the lanes, from row to row?
   int64_t
       rowsApart;  ///< bytes from row to row of the operand that is broadcast, at most kSetBytes; 0: none
 };
@@ -194,7 +196,10 @@ struct TileProblem {
 /// each other out of L1.
 double tileRate(const TileProblem& p, int v, int u, const Target& target) {
   const Level *l1 = target.level("l1"), *l2 = target.level("l2");
-  const double reuse = static_cast<double>(u * v) / (u + v);
+  double loads = 0;
+  for (const auto& [alongLanes, alongRows] : p.loads)
+    loads += (alongLanes ? v : 1) * (alongRows ? u : 1);
+  const double reuse = u * v / std::max(loads, 1.0);
   const double latency = std::min(1.0, u * v / (target.fmaLatency * target.fmaPerCycle));
   double time = 1;
   if (l1 && l2 && l2->bytesPerSecond > 0 && v * p.vectorBytes > static_cast<double>(l1->bytes) / 2)
@@ -320,6 +325,16 @@ int64_t rowsApart(const std::vector<StageAccess>& accesses, const StageAxis& row
   return most;
 }
 
+/// Which loads of a multiplication differ along two axes.
+std::vector<std::pair<bool, bool>> loadsAlong(const std::vector<StageAccess>& accesses,
+                                              const StageAxis& lanes, const StageAxis* rows) {
+  std::vector<std::pair<bool, bool>> out;
+  for (const StageAccess& a : accesses)
+    if (a.reduced && !a.isStore)
+      out.push_back({mentions(a.index, lanes.var), rows && mentions(a.index, rows->var)});
+  return out;
+}
+
 StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, const Stage& stage,
                                 const Target& target) {
   const auto accesses = accessesOf(plan, stage);
@@ -346,6 +361,7 @@ StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, con
       const TileShape t =
           registerTile({n, smallestExtent(axis, list), align, m, std::min(smallest, m), lanes,
                         !none, operands.direct || none, across, depth * lanes * element,
+                        loadsAlong(accesses, axis, u < 0 ? nullptr : &stage.axes[u]),
                         u < 0 ? 0 : rowsApart(accesses, stage.axes[u])},
                        target);
       if (t.score == 0 || (across && t.unroll < 8)) return;
