@@ -1,13 +1,27 @@
+#include <algorithm>
+
 #include "passes/pass.h"
 #include "passes/rebuild.h"
 
 namespace tektite {
 namespace {
 
-/// Is it a constant, or a view of one?
+/// Only conversions, sums and products: a product does that to what it loads.
+bool isCheap(const Map& map) {
+  bool cheap = true;
+  visit(map.body, [&](const Expr& e) {
+    const Apply* a = e.as<Apply>();
+    cheap &= !a || a->op == Op::Add || a->op == Op::Sub || a->op == Op::Mul;
+  });
+  return cheap;
+}
+/// Is it a constant, a view of one, or one that is converted?
 bool isConstant(const Graph& g, Value v) {
   const Node& n = g.node(v);
-  return n.as<Const>() || (n.as<View>() && isConstant(g, n.operands[0]));
+  if (n.as<Const>()) return true;
+  if (!n.as<View>() && !(n.as<Map>() && isCheap(*n.as<Map>()))) return false;
+  return !n.operands.empty() &&
+         std::ranges::all_of(n.operands, [&](Value o) { return isConstant(g, o); });
 }
 Value copied(const Graph& from, Value v, Graph& to) {
   Node n = from.node(v);
@@ -46,7 +60,7 @@ Node sunk(const Graph& out, Node n) {
   return n;
 }
 
-/// Constants that a scan's body captures, and views of them, move into it: folding and packing see them there.
+/// Constants that a scan's body captures, views and conversions of them move into it: folding and packing see them there.
 Graph sinkConstants(const Graph& in) {
   return rebuild(in, [&](Graph& out, Node n) {
     return keep(out, sunk(out, withinNested(std::move(n), in, sinkConstants)));
