@@ -43,7 +43,8 @@ Clusters::Clusters(const Graph& g, const FusionOptions& options) : g_(g) {
                     .before = {},
                     .after = {},
                     .host = isHost(g.nodes[i]) && !scan,
-                    .alone = scan || g.nodes[i].as<Update>()});
+                    .alone = scan || g.nodes[i].as<Update>(),
+                    .scan = scan});
     for (const Value& v : mine) {
       readers_[v].push_back(i);
       list[of[i]].before.insert(of[v.node]);
@@ -142,6 +143,8 @@ void Clusters::merge(int into, int from) {
   }
   a.before.erase(from);
   a.after.erase(from);
+  a.alone |= b.alone;
+  a.scan |= b.scan;
   a.version++;
   a.seconds = -1;
   b = Cluster{.nodes = {},
@@ -149,6 +152,7 @@ void Clusters::merge(int into, int from) {
               .after = {},
               .host = false,
               .alone = false,
+              .scan = false,
               .alive = false,
               .version = b.version + 1};
 }

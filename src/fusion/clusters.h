@@ -12,7 +12,9 @@ struct Cluster {
   std::vector<int> nodes;       ///< ascending
   std::set<int> before, after;  ///< clusters that it reads, that read it
   bool host = false;            ///< control flow, a call: never merged
-  bool alone = false;           ///< a kernel by itself: a scatter, a scan
+  bool alone =
+      false;          ///< a kernel by itself: a scatter; a scan, but for what the greedy move finds
+  bool scan = false;  ///< has one
   bool alive = true;
   int version = 0;
   double seconds = -1;  ///< of its plan; -1: not yet known

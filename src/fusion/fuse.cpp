@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <queue>
 
+#include "fusion/absorb.h"
 #include "fusion/clusters.h"
 #include "fusion/cost.h"
 #include "fusion/fences.h"
@@ -13,9 +14,10 @@
 namespace tektite {
 namespace {
 
-constexpr int kCodeBudget = 400;      // nodes of one kernel: code and compile time stay linear
-constexpr double kLeastShare = 0.02;  // two long kernels are not planned together for less
-constexpr int kMostReaders = 12;      // of one value, whose pairs are tried side by side
+constexpr int kCodeBudget = 400;        // nodes of one kernel: code and compile time stay linear
+constexpr double kLeastShare = 0.02;    // two long kernels are not planned together for less
+constexpr double kLeastOfScans = 1e-6;  // seconds: phases of threads' work are not joined for less
+constexpr int kMostReaders = 12;        // of one value, whose pairs are tried side by side
 
 /// What the oracle said of a set of nodes.
 struct Trial {
@@ -84,6 +86,9 @@ class Fuser {
   }
   Hash bodyHash(const Clusters::Body& b) const {
     Hasher h;
+    // a scan's plan has the constants of its parts
+    const bool scan =
+        std::ranges::any_of(b.graph.nodes, [](const Node& n) { return n.as<Scan>(); });
     for (size_t i = 0; i < b.graph.nodes.size(); i++) {
       const Node& n = b.graph.nodes[i];
       if (n.as<Input>())
@@ -91,6 +96,7 @@ class Fuser {
       h.add(n.as<Input>() ? Hash{static_cast<uint64_t>(n.results[0].dtype), 1}
                           : nodeHash_[b.from[i]]);
       for (const Value& v : n.operands) h.add(v.node).add(v.result);
+      if (const Const* c = n.as<Const>(); scan && c && c->data) h.add(c->data->hash());
     }
     for (const Value& v : b.graph.outputs) h.add(v.node).add(v.result);
     return h.finish();
@@ -138,6 +144,7 @@ class Fuser {
     return cluster.seconds;
   }
   bool isAlone(int c) const { return clusters_.list[c].host || clusters_.list[c].alone; }
+  bool hasScan(int c) const { return clusters_.list[c].scan; }
   int heavyOf(int c) const {
     return static_cast<int>(
         std::ranges::count_if(clusters_.list[c].nodes, [&](int n) { return heavy_[n]; }));
@@ -268,7 +275,11 @@ class Fuser {
   }
 
   void consider(int a, int b) {
-    if (isAlone(a) || isAlone(b)) return;
+    for (int c : {a, b})
+      if (isAlone(c) && !hasScan(c)) return;
+    const bool scan = hasScan(a) || hasScan(b);
+    if (scan && !(hasScan(a) && hasScan(b)) && target_.launchSeconds < kLeastOfScans)
+      return refuse(a, b, {Reason::NoGain, 0, 0, "a launch is cheap "});
     if (isCut(a, b)) return refuse(a, b, {Reason::UserFence, 0, 0, ""});
     if (!fitsCode(a, b)) {
       const double nodes =
@@ -283,6 +294,8 @@ class Fuser {
     const Trial& t = tried(together(a, b));
     const Refusal r = verdict(t, apart);
     if (r.reason != Reason::None) return refuse(a, b, r);
+    if (scan && apart - t.seconds < kLeastOfScans)
+      return refuse(a, b, {Reason::NoGain, apart, t.seconds, ""});
     queue_.push({apart - t.seconds, a, b, clusters_.list[a].version, clusters_.list[b].version});
   }
   /// The reason of a pair that no move asked about: what the oracle says of it now.
@@ -363,6 +376,7 @@ Fused fuse(const Graph& in, const Target& target, const FusionOptions& options) 
   for (Node& n : g.nodes)  // a map of nothing to one number is a constant
     if (const Map* m = n.as<Map>(); m && n.operands.empty() && m->body.as<Imm>())
       n.kind = Const{nullptr, Expr(m->body)};
+  if (!options.unfused) g = absorbIntoScans(g, target, options);
   return Fuser(g, target, options).run();
 }
 

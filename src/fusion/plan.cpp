@@ -53,7 +53,8 @@ std::string toText(const ScanPart& part) {
   for (const ScanPort& p : part.inputs) in += (in.empty() ? "" : ", ") + toText(p);
   for (const auto& places : part.outputs)
     for (const ScanPort& p : places) out += (out.empty() ? "" : ", ") + toText(p);
-  return fmt::format("  ({}) -> ({}) ", in, out) + tektite::toText(*part.plan);
+  const std::string late = part.delay ? fmt::format("{} late ", part.delay) : "";
+  return fmt::format("  {}({}) -> ({}) ", late, in, out) + tektite::toText(*part.plan);
 }
 std::string toText(const ScanPlan& scan) {
   std::string out;

@@ -124,11 +124,15 @@ struct ScanPart {
   std::shared_ptr<const GroupPlan> plan;
   std::vector<ScanPort> inputs;
   std::vector<std::vector<ScanPort>> outputs;
+  int64_t delay =
+      0;  ///< runs this many steps late: it reads slices that a scan before it made a step ago
 };
-/// A recurrence as one kernel: `first` puts the states' first values in place, `each` runs once a step in order, `last` gives the states' last
-/// values. States lie in scratch of two slices, read at step % 2 and stored at the other.
+/// Recurrences as one kernel: `first` puts the states' first values in place and computes what the scans read, `each` runs once a step in
+/// order, `last` what follows from the last values. States lie in scratch of two slices, read at step % 2 and stored at the other. Scans that
+/// read each other's slices run side by side, each a step behind the one before it.
 struct ScanPlan {
-  int64_t steps = 0;
+  int64_t steps = 0;  ///< of each scan
+  int64_t delay = 0;  ///< of the last one
   std::vector<ScanPart> first, each, last;
   bool carried =
       false;  ///< a tile reads no state but what it stored itself: it runs all steps by itself

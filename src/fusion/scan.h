@@ -6,7 +6,11 @@ namespace tektite {
 /// Can this node become one kernel? A scan of static shapes whose body has no control flow and no call.
 bool isKernelScan(const Node&);
 
-/// The plan of a body that is one scan over its inputs and constants: the scan's body is fused as any graph, and its groups run once a step.
+/// The plan of a body with scans of equal steps: a scan's body is fused as any graph, and its groups run once a step. A scan may read slices
+/// that another one stacks; other nodes come ahead of all steps or behind them.
 PlanResult planScan(const Graph& body, const Target&, const FusionOptions&);
+
+/// Does a tile of the part read no state but at the elements that it stores itself? Then it can run all steps by itself.
+bool readsOwnStates(const ScanPart&);
 
 }  // namespace tektite

@@ -68,7 +68,8 @@ class ScanLowering {
   }
 
   Stmt steps(Block body) const {
-    return {For{kStepVariable, Expr(scan_.steps), LoopMode::Serial, std::move(body)}, ""};
+    return {For{kStepVariable, Expr(scan_.steps + scan_.delay), LoopMode::Serial, std::move(body)},
+            ""};
   }
   /// The grid with the loop over the steps around what is inside its innermost loop.
   Stmt insideTile(const Stmt& s) const {
@@ -155,7 +156,14 @@ class ScanLowering {
 
   void findShapes(const Part& p) {
     for (const auto& [name, places] : p.places)
-      for (const ScanPort& place : places) shapes_[place.buffer].push_back(p.declared.at(name));
+      for (const ScanPort& place : places) {
+        Buffer seen = p.declared.at(name);
+        if (place.at) {
+          TEKTITE_CHECK(seen.strides.empty(), "slices of {} in another order", place.buffer);
+          seen.shape.insert(seen.shape.begin(), out_.plan.buffer(place.buffer).type.shape[0]);
+        }
+        shapes_[place.buffer].push_back(std::move(seen));
+      }
   }
   /// Parts may see a buffer with axes merged: then it is flat for all.
   bool isFlat(const std::string& buffer) const {
@@ -164,7 +172,7 @@ class ScanLowering {
       return !(b.shape == all[0].shape) || !(b.strides == all[0].strides);
     });
   }
-  Buffer declare(const std::string& name, const Expr& slices) const {
+  Buffer declare(const std::string& name) const {
     Buffer b = shapes_.at(name)[0];
     b.name = name;
     b.align = 0;
@@ -175,46 +183,30 @@ class ScanLowering {
       b.shape = {n};
       b.strides.clear();
     }
-    if (slices) {
-      TEKTITE_CHECK(b.strides.empty(), "slices of {} in another order", name);
-      b.shape.insert(b.shape.begin(), slices);
-    }
     return b;
-  }
-  Expr slicesOf(const std::string& buffer) const {
-    for (const auto* list : {&scan_.first, &scan_.each, &scan_.last})
-      for (const ScanPart& p : *list) {
-        std::vector<ScanPort> all = p.inputs;
-        for (const auto& places : p.outputs) all.insert(all.end(), places.begin(), places.end());
-        for (const ScanPort& port : all)
-          if (port.buffer == buffer && port.at)
-            return out_.plan.buffer(buffer).kind == PlanBuffer::Scratch ? Expr(2)
-                                                                        : Expr(scan_.steps);
-      }
-    return {};
   }
   void parameters(Kernel& kernel) {
     for (const PlanBuffer& b : out_.plan.buffers) {
       if (b.kind == PlanBuffer::Scratch || !shapes_.count(b.name)) continue;
-      kernel.params.push_back({modeOf(b), declare(b.name, slicesOf(b.name))});
+      kernel.params.push_back({modeOf(b), declare(b.name)});
       out_.kernel.arguments.push_back(b.name);
     }
     for (const PackedConstant& p : out_.kernel.packed) {
-      kernel.params.push_back({Param::In, declare(p.param, {})});
+      kernel.params.push_back({Param::In, declare(p.param)});
       out_.kernel.arguments.push_back(p.param);
     }
   }
   void allocations(Block& out) {
     for (const PlanBuffer& b : out_.plan.buffers)
       if (b.kind == PlanBuffer::Scratch && shapes_.count(b.name)) {
-        Buffer made = declare(b.name, slicesOf(b.name));
+        Buffer made = declare(b.name);
         made.space = "main";
         out.push_back({Alloc{std::move(made)}, ""});
       }
     for (const Part& p : parts_)
       for (const auto& [name, places] : p.places)
         if (p.declared.at(name).space == "main" && isShared(p, name))
-          out.push_back({Alloc{declare(places[0].buffer, {})}, ""});
+          out.push_back({Alloc{declare(places[0].buffer)}, ""});
   }
   static bool isShared(const Part& p, const std::string& name) {
     return std::ranges::any_of(p.lowered.kernel().body, [&](const Stmt& s) {
@@ -228,8 +220,8 @@ class ScanLowering {
   std::vector<Expr> indexAt(const ScanPort& place, const Buffer& declared,
                             const std::vector<Expr>& index) const {
     std::vector<Expr> out;
-    if (place.at) out.push_back(place.at);
     if (!isFlat(place.buffer)) {
+      if (place.at) out.push_back(place.at);
       out.insert(out.end(), index.begin(), index.end());
       return out;
     }
@@ -238,7 +230,7 @@ class ScanLowering {
       offset = offset + index[d] * (declared.strides.empty() ? step : declared.strides[d]);
       step = step * declared.shape[d];
     }
-    out.push_back(offset);
+    out.push_back(place.at ? place.at * step + offset : offset);
     return out;
   }
   Expr moved(const Part& p, const Expr& e) const {
@@ -310,10 +302,20 @@ class ScanLowering {
         if (used(port, "w") || used(port, "r")) return true;
     return false;
   }
+  bool isStep(const ScanPart& p) const {
+    return std::ranges::any_of(scan_.each, [&](const ScanPart& other) { return &other == &p; });
+  }
   void sequence(Block& out, std::vector<Part>::iterator& next, size_t count) {
     for (size_t i = 0; i < count; i++, ++next) {
       if (meets(*next)) sync(out);
-      for (Stmt& s : moved(*next, next->lowered.kernel().body)) out.push_back(std::move(s));
+      Block body = moved(*next, next->lowered.kernel().body);
+      const Expr step = var(kStepVariable), late = next->part->delay;
+      if (scan_.delay > 0 && isStep(*next->part)) {
+        const Expr runs = logicalAnd(le(late, step), lt(step, late + Expr(scan_.steps)));
+        out.push_back({If{runs, std::move(body)}, ""});
+      } else {
+        for (Stmt& s : body) out.push_back(std::move(s));
+      }
       for (const ScanPort& port : next->part->inputs) use_[keyOf(port)].insert("r");
       for (const auto& places : next->part->outputs)
         for (const ScanPort& port : places) use_[keyOf(port)].insert("w");

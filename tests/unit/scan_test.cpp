@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "fusion/absorb.h"
 #include "fuzz/fuzz.h"
 #include "ir/kernel_eval.h"
 #include "ir/kernel_verify.h"
@@ -101,17 +102,20 @@ void inKernelInterpreter(const Graph& g, uint64_t seed) {
   }
 }
 
-/// Compiled and run by 1, 2 and 3 threads: the same bits.
-void compiled(const Graph& g, uint64_t seed) {
+/// Compiled and run by 1, 2 and 3 threads: the same bits. Answers the number of kernels.
+size_t compiled(const Graph& g, uint64_t seed, double launchSeconds = 1e-7) {
   const std::vector<Tensor> inputs = randomInputs(g, seed, false);
   const std::vector<Tensor> expected = evaluate(g, inputs);
   std::vector<Memory> in, first;
+  size_t kernels = 0;
   for (const Tensor& t : inputs) in.push_back(memoryOf(t));
   for (int threads : {1, 2, 3}) {
     SCOPED_TRACE(threads);
     CompileOptions options;
     options.target = hostTarget();
     options.target.cores = 3;
+    options.target.launchSeconds = launchSeconds;
+    options.target.gridSyncSeconds = launchSeconds / 2;
     options.threads = threads;
     const auto program = compile(prepareGraph(g, {}, {.disabled = {"unroll-scans"}}), options);
     Team team(threads);
@@ -132,7 +136,9 @@ void compiled(const Graph& g, uint64_t seed) {
       agree(found, expected);
     }
     for (size_t i = 0; i < out.size(); i++) EXPECT_EQ(out[i].bytes, first[i].bytes) << i;
+    kernels = program->kernels.size();
   }
+  return kernels;
 }
 
 Graph cell(int64_t steps, int64_t batch, int64_t hidden) {
@@ -165,7 +171,83 @@ graph (dim T: 0..999, dim N: 1..9999, x: f32[T x N], s0: f32[N]) {
                   {{"T", steps}, {"N", width}});
 }
 
+/// Layers on top of each other, products and a bias between them, something ahead and behind.
+Graph layers(int64_t steps, int64_t hidden, bool back) {
+  return bindDims(parseGraph(fmt::format(R"(
+graph (dim T: 0..99, dim H: 1..1024, x: f32[T x 2 x H], w: f32[H x H], b: f32[1 x 1 x H], h0: f32[2 x H]) {{
+  %4 = map (x) {{ tanh($0) }} : f32[T x 2 x H]
+  %5.0, %5.1 = scan [h0] [%4] [w] reverse=[{0}, {0}] body (h: f32[2 x H], x: f32[2 x H], w: f32[H x H]) {{
+    %3 = contract h, w bk,kh->bh : f32[2 x H]
+    %4 = map (%3, x) {{ tanh($0 * 0.1 + $1) }} : f32[2 x H]
+    return %4, %4
+  }} : f32[2 x H], f32[T x 2 x H]
+  %6 = contract %5.1, w tbk,hk->tbh : f32[T x 2 x H]
+  %7 = map (%6, b) {{ $0 * 0.1 + $1 }} : f32[T x 2 x H]
+  %8.0, %8.1 = scan [h0] [%7] [w] reverse=[{0}, {0}] body (h: f32[2 x H], x: f32[2 x H], w: f32[H x H]) {{
+    %3 = contract h, w bk,hk->bh : f32[2 x H]
+    %4 = map (%3, x) {{ tanh($0 * 0.1 - $1) }} : f32[2 x H]
+    return %4, %4
+  }} : f32[2 x H], f32[T x 2 x H]
+  %9 = view %8.1 (d0, d1, d2) -> (d1, d0, d2) : f32[2 x T x H]
+  %10 = reduce sum %9 axes=[2] : f32[2 x T x 1]
+  %11 = map (%10) {{ abs($0) }} : f32[2 x T x 1]
+  %12.0, %12.1 = scan [h0] [%8.1] [] reverse=[{0}, 0] body (h: f32[2 x H], x: f32[2 x H]) {{
+    %2 = map (h, x) {{ $0 * 0.5 + $1 }} : f32[2 x H]
+    return %2, %2
+  }} : f32[2 x H], f32[T x 2 x H]
+  %13 = concat %5.0, %8.0 axis=0 : f32[4 x H]
+  return %11, %12.0, %13, %12.1
+}})",
+                                         back ? 1 : 0),
+                             "layers"),
+                  {{"T", steps}, {"H", hidden}});
+}
+int numbered(const Graph& g, int scan) {
+  for (int n = 0;; n++)
+    if (g.nodes[static_cast<size_t>(n)].as<Scan>() && scan-- == 0) return n;
+}
+
 }  // namespace
+
+TEST(Scan, AbsorbsWhatWorksStepByStep) {
+  const Graph g = layers(3, 8, false);
+  const int second = numbered(g, 1);
+  const auto now = absorbed(g, second, {second - 2, second - 1});
+  ASSERT_TRUE(now);
+  Graph joined = g;
+  joined.nodes[static_cast<size_t>(second)] = *now;
+  const std::vector<Tensor> inputs = randomInputs(g, 5, false);
+  agree(evaluate(joined, inputs), evaluate(g, inputs));
+}
+
+TEST(Scan, LayersRunAStepBehindEachOther) {
+  for (bool back : {false, true})
+    for (int steps : {2, 3, 6}) {
+      const Graph g = layers(steps, 32, back);
+      const Target cheap = findTarget("cpu:avx2");
+      Target target = cheap;
+      target.launchSeconds = 4e-6;
+      target.gridSyncSeconds = 2e-6;
+      const Fused one = fuse(g, target, {});
+      int groups = 0;
+      for (const Node& n : one.graph.nodes) groups += n.as<Group>() != nullptr;
+      EXPECT_EQ(groups, 1);
+      const std::vector<Tensor> inputs = randomInputs(g, 6, false);
+      for (const Node& n : one.graph.nodes) {
+        const Group* group = n.as<Group>();
+        if (!group) continue;
+        std::vector<Tensor> in;
+        const std::vector<Value> ports = one.graph.inputs();
+        for (const Value& v : n.operands)
+          in.push_back(inputs[static_cast<size_t>(std::ranges::find(ports, v) - ports.begin())]);
+        const std::vector<Tensor> expected = evaluate(*group->body, in);
+        for (const char* name : {"naive", "cpu:avx2"})
+          agree(runKernel(*group->body, in, name), expected);
+      }
+      EXPECT_EQ(compiled(g, 6, 4e-6), 1u);
+      EXPECT_GT(compiled(g, 6), 1u);
+    }
+}
 
 TEST(Scan, KernelsKeepTheRulesAndComputeWhatTheBodyMeans) {
   for (const auto& [steps, batch, hidden] :
