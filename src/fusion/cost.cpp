@@ -15,6 +15,9 @@ constexpr double kUnhidden =
 constexpr double kSecondsPerTile = 20e-9;  // dealing a tile and entering its loops
 constexpr double kRegisterRows = 8;        // of a contraction's register tile
 constexpr double kRowCycles = 6;           // entering an innermost loop
+constexpr int kLanes = 16;                 // where a stage's work is taken before a target is known
+constexpr double kRecomputeBudget = 1.3;   // work of a plan over that of computing all once
+constexpr double kLaunchShare = 0.5;       // of a launch that more recomputation may take
 constexpr double kJoinCycles = 16;         // joining the lanes of an accumulator
 
 int64_t sizeOf(const Span& s, int64_t extent) { return std::clamp<int64_t>(s.size, 0, extent); }
@@ -70,9 +73,10 @@ double chainOf(const std::vector<Expr>& roots) {
 /// The dimension of a buffer that is contiguous in memory.
 size_t innermostOf(const StageSet& set, const std::string& name, size_t rank) {
   const auto b = std::ranges::find(set.buffers, name, &PlanBuffer::name);
-  if (b != set.buffers.end())
-    for (size_t i = b->order.size(); i-- > 0;)
-      if (b->type.extent(b->order[i]) > 1) return static_cast<size_t>(b->order[i]);
+  for (size_t i = rank; b != set.buffers.end() && i-- > 0;) {
+    const int d = b->order.empty() ? static_cast<int>(i) : b->order[i];
+    if (b->type.extent(d) > 1) return static_cast<size_t>(d);
+  }
   return rank - 1;
 }
 
@@ -165,6 +169,9 @@ class Evaluation {
     c.seconds = target_.launchSeconds + std::max(compute, move) +
                 kUnhidden * std::min(compute, move) + tiles * kSecondsPerTile / share;
     c.recompute = base_ > 0 ? total_ / base_ : 1;
+    const double launch = kLaunchShare * target_.launchSeconds * target_.hertz *
+                          target_.slotsPerCycle * target_.lanes(4) * target_.cores;
+    c.mostRecompute = std::max(kRecomputeBudget, base_ > 0 ? 1 + launch / base_ : 1);
     return std::move(out_);
   }
 
@@ -410,13 +417,14 @@ StageWork workOf(const Stage& s, const StageSet& set) {
   for (const Accumulator& a : s.accumulators)
     for (const Expr& e : a.values) inner.push_back(e), w.slots += 1;
   for (const StageStore& store : s.outer) outer.push_back(store.value);
-  std::map<int, int> votes;
+  std::map<int, double> votes;  // an axis shorter than the lanes counts for what it fills of them
   std::map<std::string, DType> types;
   for (const PlanBuffer& b : set.buffers) types[b.name] = b.type.dtype;
-  const auto vote = [&](const std::string& buffer, const std::vector<Expr>& index, int weight) {
+  const auto vote = [&](const std::string& buffer, const std::vector<Expr>& index, double weight) {
     if (index.empty()) return;
     for (const auto& [axis, c] : axisSum(index[innermostOf(set, buffer, index.size())], s).terms)
-      if (c == 1) votes[axis] += weight;
+      if (c == 1)
+        votes[axis] += weight * std::min(1.0, static_cast<double>(s.axes[axis].extent) / kLanes);
   };
   for (const Expr& e : inner)
     for (const Expr& l : loadsOf(e)) vote(l.as<Load>()->buffer, l.as<Load>()->index, 2);
@@ -425,7 +433,7 @@ StageWork workOf(const Stage& s, const StageSet& set) {
       vote(store.buffer, store.index, s.contraction ? 100 : stores == &s.inner ? 3 : 1);
       w.elementBytes = std::max(w.elementBytes, bytes(store.value.type()));
     }
-  int best = 0;
+  double best = 0;
   for (const auto& [axis, n] : votes)
     if (n > best && !(s.contraction && s.axes[axis].reduce)) best = n, w.vectorAxis = axis;
   if (s.contraction)  // lanes run over the constant's axis: it is packed at compile time
@@ -440,8 +448,8 @@ StageWork workOf(const Stage& s, const StageSet& set) {
   const std::string innermost = w.vectorAxis < 0 ? "" : s.axes[w.vectorAxis].var;
   w.slots += slotsOfAll(inner, innermost);
   w.outerSlots = slotsOfAll(outer, innermost);
-  w.loads = loadCost(inner, s, set, w.vectorAxis, 16);
-  w.outerLoads = loadCost(outer, s, set, w.vectorAxis, 16);
+  w.loads = loadCost(inner, s, set, w.vectorAxis, kLanes);
+  w.outerLoads = loadCost(outer, s, set, w.vectorAxis, kLanes);
   w.stores = static_cast<double>(s.inner.size());
   w.outerStores = static_cast<double>(s.outer.size());
   w.chain = s.contraction ? 0 : chainOf(inner);

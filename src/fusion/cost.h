@@ -4,8 +4,6 @@
 
 namespace tektite {
 
-constexpr double kRecomputeBudget = 1.3;  ///< work of a plan over that of computing everything once
-
 /// What one point of a stage costs: issue slots, loads and stores, before and after its reductions.
 struct StageWork {
   double slots = 0, loads = 0, stores = 0;  ///< at every point

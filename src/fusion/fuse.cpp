@@ -327,8 +327,8 @@ class Fuser {
     if (t.refusal.reason != Reason::None) return t.refusal;
     const Level* l2 = target_.level("l2");
     const double room = static_cast<double>(l2 ? l2->bytes : target_.last().bytes);
-    if (t.cost.recompute > kRecomputeBudget)
-      return {Reason::Recompute, t.cost.recompute, kRecomputeBudget, ""};
+    if (t.cost.recompute > t.cost.mostRecompute)
+      return {Reason::Recompute, t.cost.recompute, t.cost.mostRecompute, ""};
     if (static_cast<double>(t.cost.scratchBytes) > room)
       return {Reason::TooBigForLevel, static_cast<double>(t.cost.scratchBytes), room,
               l2 ? "l2" : target_.last().name};

@@ -97,9 +97,10 @@ struct Cost {
   int64_t gridSyncs = 0;                    ///< between the steps of a scan
   int64_t bytesRead = 0, bytesWritten = 0;  ///< main memory, planned
   double flops = 0, slots = 0;              ///< useful operations; issue slots, recompute counted
-  double recompute = 1;                     ///< largest factor of any stage
-  int64_t scratchBytes = 0;                 ///< of one tile
-  int registers = 0;                        ///< vector registers demanded by the widest stage
+  double recompute = 1;                     ///< work over that of computing everything once
+  double mostRecompute = 1.3;  ///< its budget: a share, or what half a launch would take
+  int64_t scratchBytes = 0;    ///< of one tile
+  int registers = 0;           ///< vector registers demanded by the widest stage
 };
 
 struct ScanPlan;

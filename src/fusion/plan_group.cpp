@@ -267,7 +267,10 @@ void stack(GroupPlan& all, GroupPlan one, const Target& target) {
   c.bytesWritten += o.bytesWritten;
   c.flops += o.flops;
   c.slots += o.slots;
-  c.recompute = std::max(c.recompute, o.recompute);
+  if (o.recompute / o.mostRecompute > c.recompute / c.mostRecompute) {
+    c.recompute = o.recompute;
+    c.mostRecompute = o.mostRecompute;
+  }
   c.scratchBytes = std::max(c.scratchBytes, o.scratchBytes);
   c.registers = std::max(c.registers, o.registers);
 }

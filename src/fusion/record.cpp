@@ -15,7 +15,12 @@ class Recorder {
   Recorder(const Graph& g, const Clusters& clusters, const Refusals& refusals,
            const std::function<std::shared_ptr<const GroupPlan>(const Clusters::Body&)>& plan,
            const std::function<Refusal(int, int)>& why)
-      : g_(g), clusters_(clusters), refusals_(refusals), plan_(plan), why_(why) {}
+      : g_(g),
+        clusters_(clusters),
+        refusals_(refusals),
+        plan_(plan),
+        why_(why),
+        users_(usersOf(g)) {}
 
   Fused run() {
     out_.graph.dims = g_.dims;
@@ -36,6 +41,7 @@ class Recorder {
   const Refusals& refusals_;
   const std::function<std::shared_ptr<const GroupPlan>(const Clusters::Body&)>& plan_;
   const std::function<Refusal(int, int)>& why_;
+  std::vector<std::vector<int>> users_;
   Fused out_;
   std::map<Value, Value> to_;
   std::map<int, std::pair<std::shared_ptr<const GroupPlan>, std::map<Value, Value>>>
@@ -136,13 +142,14 @@ class Recorder {
       return;
     }
     const int a = clusters_.of[e.from.node];
-    const bool repeatedReader = clusters_.repeated(e.to);
-    const int b = repeatedReader ? a : clusters_.of[e.to];
-    if (repeatedReader) {  // copied into its readers
-      e.verdict = Verdict::Inlined;
-      e.bytesSaved = size;
+    if (clusters_.repeated(e.to)) {  // copied into its readers
+      const int other = readerElsewhere(e.to, a);
+      e.verdict = other < 0 ? Verdict::Inlined : Verdict::Unfused;
+      e.bytesSaved = other < 0 ? size : 0;
+      if (other >= 0) e.refusal = reasonOf(e.from.node, other);
       return;
     }
+    const int b = clusters_.of[e.to];
     if (a == b && !clusters_.list[a].host) {
       const auto& [plan, names] = plans_.at(a);
       const Value inBody = names.at(e.from);
@@ -156,6 +163,16 @@ class Recorder {
     }
     e.verdict = Verdict::Unfused;
     e.refusal = reasonOf(e.from.node, e.to);
+  }
+  /// A node of another cluster than `a` that reads a repeated node, directly or through others; -1: none.
+  int readerElsewhere(int repeated, int a) const {
+    for (int user : users_[repeated]) {
+      const int found = clusters_.repeated(user)  ? readerElsewhere(user, a)
+                        : clusters_.of[user] != a ? user
+                                                  : -1;
+      if (found >= 0) return found;
+    }
+    return -1;
   }
   Refusal reasonOf(int from, int to) const {
     for (int n : {from, to}) {

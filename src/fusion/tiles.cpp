@@ -59,7 +59,7 @@ class Search {
     std::set<int64_t> out{extent};
     const bool innermost = g_.rootAxes[j] == work_[g_.root].vectorAxis;
     const int64_t lanes = target_.lanes(4);
-    for (int64_t n : {1, 4, 12})
+    for (int64_t n : {1, 2, 4, 12})
       if (n < extent) out.insert(n);
     for (int64_t n = 16; n < extent; n *= 2)
       if (n <= 512 || n * n >= extent) out.insert(n);
@@ -107,8 +107,8 @@ class Search {
   }
   /// Within the budget of recomputation first, then by time.
   static bool isBetter(const Tiled& a, const Tiled& b) {
-    const double x = std::max(a.cost.recompute, kRecomputeBudget),
-                 y = std::max(b.cost.recompute, kRecomputeBudget);
+    const double x = std::max(a.cost.recompute / a.cost.mostRecompute, 1.0),
+                 y = std::max(b.cost.recompute / b.cost.mostRecompute, 1.0);
     return x != y ? x < y : a.cost.seconds < b.cost.seconds * (1 - 1e-6);
   }
   bool someInvariant(const Tiled& t, int j) const {
