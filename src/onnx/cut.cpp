@@ -229,41 +229,55 @@ bool PartImporter::pause(const NeedValue& need) {
 
 void PartImporter::pause(const HostLoop& loop) {
   if (loop.body.empty()) importer_.refuse(loop.what);
+  part_.asks = fmt::format("{} ({})", importer_.place(), loop.what);
+  const std::vector<FixedState> fixed =
+      importer_.fixedStates(importer_.b, *importer_.frames.back().scope, importer_.current());
+  LoopPart l = loopPart(loop, fixed);
+  Pending then;
+  then.origin = importer_.b.origin;
+  then.then = [f = loop.then, fixed, count = l.results.size()](Builder& b,
+                                                               const std::vector<Value>& v) {
+    std::vector<Value> results(v.begin(), v.begin() + static_cast<long>(count));
+    if (f) results = f(b, results);
+    std::vector<FixedState> handed = fixed;
+    for (size_t i = 0; i < fixed.size(); i++) handed[i].value = v[count + i];
+    return withFixed(results, handed);
+  };
+  for (const int id : l.results) then.values.push_back({nullptr, id, {}, ""});
+  for (const FixedState& f : fixed) then.values.push_back(hold(f.value));
+  const std::vector<int> results = l.results;
+  part_.loop = std::move(l);
+  part_.rest = restFrom(std::move(then), results, {});
+}
+
+LoopPart PartImporter::loopPart(const HostLoop& loop, const std::vector<FixedState>& fixed) {
   LoopPart l;
   l.origin = importer_.b.origin;
   l.counted = loop.counted;
   l.reverse = loop.reverse;
-  part_.asks = fmt::format("{} ({})", importer_.place(), loop.what);
   if (loop.trips) l.trips = carry(loop.trips);
   if (loop.condition) l.condition = carry(loop.condition);
   for (const Value v : loop.states) l.states.push_back(carry(v));
   for (const Value v : loop.scanned) l.scanned.push_back(carry(v));
   const onnx::GraphProto& g = importer_.graphAttribute(loop.body);
   const size_t control = loop.counted ? 1 : 0,
-               inputs = 2 * control + l.states.size() + l.scanned.size();
-  if (static_cast<size_t>(g.input_size()) != inputs)
-    importer_.refuse(fmt::format("its graph has {} inputs, expected {}", g.input_size(), inputs));
-  if (static_cast<size_t>(g.output_size()) < control + l.states.size())
-    importer_.refuse(fmt::format("its graph has {} outputs, expected {} at least", g.output_size(),
-                                 control + l.states.size()));
-  l.body = bodyOf(g, l);
-  Pending then;
-  then.origin = importer_.b.origin;
-  then.then = [f = loop.then](Builder& b, const std::vector<Value>& v) {
-    return f ? std::vector<Value>(f(b, v)) : v;
-  };
-  const int count = g.output_size() - (loop.counted ? 1 : 0);
-  for (int i = 0; i < count; i++) {
-    l.results.push_back(nextCarried_);
-    then.values.push_back({nullptr, nextCarried_++, {}, ""});
-  }
-  const std::vector<int> results = l.results;
-  part_.loop = std::move(l);
-  part_.rest = restFrom(std::move(then), results, {});
+               given = 2 * control + l.states.size() + l.scanned.size(),
+               least = control + fixed.size() + l.states.size();
+  const auto found = static_cast<size_t>(g.output_size());
+  if (static_cast<size_t>(g.input_size()) != given + fixed.size())
+    importer_.refuse(
+        fmt::format("its graph has {} inputs, expected {}", g.input_size(), given + fixed.size()));
+  if (found < least)
+    importer_.refuse(fmt::format("its graph has {} outputs, expected {} at least", found, least));
+  l.body = bodyOf(g, l, fixed);
+  if (l.bodyInputs.size() != given) importer_.refuse("two inputs of its graph have one name");
+  for (size_t i = control + fixed.size(); i < found; i++) l.results.push_back(nextCarried_++);
+  return l;
 }
 
 /// What a loop's steps import: its graph, with what it reads from around it held.
-RestPtr PartImporter::bodyOf(const onnx::GraphProto& g, LoopPart& loop) {
+RestPtr PartImporter::bodyOf(const onnx::GraphProto& g, LoopPart& loop,
+                             const std::vector<FixedState>& fixed) {
   const Frame& around = importer_.frames.back();
   auto state = std::make_shared<ImportState>();
   state->source = state_.source;
@@ -275,15 +289,19 @@ RestPtr PartImporter::bodyOf(const onnx::GraphProto& g, LoopPart& loop) {
   for (const std::string& name : outside)
     if (const Value v = importer_.lookup(importer_.b, *around.scope, name))
       f.scope->held[name] = hold(v);
+  for (const FixedState& s : fixed) f.scope->held[s.inside] = hold(s.value);
   auto rest = newRest();
   for (const auto& i : g.input()) {
+    if (f.scope->held.count(i.name())) continue;
     const auto& t = i.type().tensor_type();
     TensorType type{t.elem_type() ? dtypeOfNumber(t.elem_type()) : DType::Bool, {}};
     loop.bodyInputs.push_back(nextCarried_);
     f.scope->held[i.name()] = {nullptr, nextCarried_++, type, i.name()};
   }
   const size_t whole = loop.states.size() + (loop.counted ? 1 : 0);
-  for (const auto& o : g.output()) {
+  for (int i = 0; i < g.output_size(); i++) {
+    if (isFixed(fixed, i, 1)) continue;
+    const auto& o = g.output(i);
     state->results.push_back(o.name());
     if (state->results.size() > whole) loop.declared.push_back(declaredType(o));
   }

@@ -23,7 +23,8 @@ class PartImporter {
 
   int carry(Value);
   Held hold(Value, bool asCarried = false);
-  RestPtr bodyOf(const onnx::GraphProto&, LoopPart&);
+  LoopPart loopPart(const HostLoop&, const std::vector<FixedState>&);
+  RestPtr bodyOf(const onnx::GraphProto&, LoopPart&, const std::vector<FixedState>&);
   RestPtr restFrom(std::optional<Pending> then, std::vector<int> shaped, std::vector<Held> valued);
 
   const Rest& rest_;

@@ -1,5 +1,7 @@
 #include "onnx/importer.h"
 
+#include <algorithm>
+
 #include "ops/util.h"
 #include "support/check.h"
 
@@ -8,7 +10,31 @@ namespace {
 
 constexpr size_t kMostFrames = 64;
 
+/// The name behind copies.
+std::string copiedFrom(const onnx::GraphProto& g, std::string name) {
+  for (int i = g.node_size(); i-- > 0;) {
+    const onnx::NodeProto& n = g.node(i);
+    if (n.op_type() == "Identity" && domainOf(n.domain()).empty() && n.input_size() == 1 &&
+        n.output_size() == 1 && n.output(0) == name)
+      name = n.input(0);
+  }
+  return name;
+}
+
 }  // namespace
+
+bool isFixed(const std::vector<FixedState>& fixed, int number, int before) {
+  return std::any_of(fixed.begin(), fixed.end(),
+                     [&](const FixedState& f) { return f.state + before == number; });
+}
+
+std::vector<Value> withFixed(const std::vector<Value>& results,
+                             const std::vector<FixedState>& fixed) {
+  std::vector<Value> all = results;
+  for (const FixedState& f : fixed)  // ascending
+    all.insert(all.begin() + std::min<long>(f.state, static_cast<long>(all.size())), f.value);
+  return all;
+}
 
 void readFromOutside(const NodeList& nodes, int first, Names& own, Names& out) {
   const auto read = [&](const std::string& name) {
@@ -190,8 +216,27 @@ void Importer::node(Builder& into, std::vector<Frame>& stack, const onnx::NodePr
   }
   const auto version = stack.back().opsets.find(domain);
   call.opset = static_cast<int>(version == stack.back().opsets.end() ? 1 : version->second);
-  for (const auto& a : n.attribute()) attribute(into, stack.back(), call, a, name);
-  assign(*scope, n, buildOp(into, call, domain));
+  const std::vector<FixedState> fixed = fixedStates(into, *scope, n);
+  for (auto f = fixed.rbegin(); f != fixed.rend(); ++f)
+    call.in.erase(call.in.begin() + f->state + 2);
+  if (!fixed.empty()) call.outputs = 0;  // counted when they have their names
+  for (const auto& a : n.attribute()) attribute(into, stack.back(), call, a, name, fixed);
+  assign(*scope, n, withFixed(buildOp(into, call, domain), fixed));
+}
+
+std::vector<FixedState> Importer::fixedStates(Builder& into, Scope& scope,
+                                              const onnx::NodeProto& n) {
+  std::vector<FixedState> fixed;
+  if (n.op_type() != "Loop" || !domainOf(n.domain()).empty()) return fixed;
+  for (const auto& a : n.attribute()) {
+    if (a.name() != "body" || !a.has_g()) continue;
+    const onnx::GraphProto& g = a.g();
+    for (int i = 2; i < std::min({n.input_size(), g.input_size(), g.output_size() + 1}); i++)
+      if (copiedFrom(g, g.output(i - 1).name()) == g.input(i).name())
+        if (const Value v = lookup(into, scope, n.input(i)))
+          fixed.push_back({i - 2, g.input(i).name(), v});
+  }
+  return fixed;
 }
 
 /// In the model itself an If is one of its branches: the condition is known, or the part ends. Inside a loop's graph it may be both.
@@ -244,7 +289,8 @@ void Importer::call(std::vector<Frame>& stack, const onnx::FunctionProto& f,
 }
 
 void Importer::attribute(Builder& into, Frame& frame, OpCall& call,
-                         const onnx::AttributeProto& given, const std::string& name) {
+                         const onnx::AttributeProto& given, const std::string& name,
+                         const std::vector<FixedState>& fixed) {
   const onnx::AttributeProto* a = &given;
   if (!given.ref_attr_name().empty()) {
     const auto at = frame.scope->attributes.find(given.ref_attr_name());
@@ -263,14 +309,14 @@ void Importer::attribute(Builder& into, Frame& frame, OpCall& call,
       out = std::vector<std::string>(a->strings().begin(), a->strings().end());
       break;
     case A::TENSOR: out = source_->model.tensor(a->t()); break;
-    case A::GRAPH: out = body(into, frame, a->g(), name); break;
+    case A::GRAPH: out = body(into, frame, a->g(), name, fixed); break;
     default: userError("attribute '{}' is of a kind that is not supported", given.name());
   }
 }
 
 /// The body refers to the model and to this importer: it is built while the node is imported.
-Body Importer::body(Builder& into, Frame& frame, const onnx::GraphProto& g,
-                    const std::string& name) {
+Body Importer::body(Builder& into, Frame& frame, const onnx::GraphProto& g, const std::string& name,
+                    const std::vector<FixedState>& fixed) {
   Names outside;
   readFromOutside(g, outside);
   Body out;
@@ -281,13 +327,21 @@ Body Importer::body(Builder& into, Frame& frame, const onnx::GraphProto& g,
       captured.push_back(o);
       out.captured.push_back(v);
     }
+  for (const FixedState& f : fixed) {
+    captured.push_back(f.inside);
+    out.captured.push_back(f.value);
+  }
+  std::vector<std::string> open;
+  for (int i = 0; i < g.input_size(); i++)
+    if (!isFixed(fixed, i, 2)) open.push_back(g.input(i).name());
   for (const auto& i : g.input()) {
+    if (std::find(open.begin(), open.end(), i.name()) == open.end()) continue;
     const auto& tensor = i.type().tensor_type();
     out.inputs.push_back(i.name());
     out.inputTypes.push_back(
         {tensor.elem_type() ? dtypeOfNumber(tensor.elem_type()) : DType::Bool, {}});
   }
-  out.build = [this, &g, scope, captured, name, opsets = frame.opsets](
+  out.build = [this, &g, scope, captured, open, fixed, name, opsets = frame.opsets](
                   Builder& inner, const std::vector<Value>& inputs,
                   const std::vector<Value>& around) {
     std::vector<Frame> stack(1);
@@ -296,14 +350,14 @@ Body Importer::body(Builder& into, Frame& frame, const onnx::GraphProto& g,
     own.attributes = scope->attributes;
     for (size_t i = 0; i < captured.size(); i++) own.values[captured[i]] = around.at(i);
     for (const auto& t : g.initializer()) own.initializers[t.name()] = &t;
-    for (int i = 0; i < g.input_size(); i++)
-      own.values[g.input(i).name()] = inputs.at(static_cast<size_t>(i));
+    for (size_t i = 0; i < open.size(); i++) own.values[open[i]] = inputs.at(i);
     run(inner, stack);
     inner.origin = name;
     std::vector<Value> results;
-    for (const auto& o : g.output()) {
-      results.push_back(lookup(inner, own, o.name()));
-      if (!results.back()) userError("output '{}' of its graph is not defined", o.name());
+    for (int i = 0; i < g.output_size(); i++) {
+      if (isFixed(fixed, i, 1)) continue;
+      results.push_back(lookup(inner, own, g.output(i).name()));
+      if (!results.back()) userError("output '{}' of its graph is not defined", g.output(i).name());
     }
     return results;
   };

@@ -48,6 +48,13 @@ struct Frame {
       returns;  ///< its name, the name in the frame below; "": nobody asks
 };
 
+/// A state that a loop's graph hands on as it is: no state then, but a value from around the loop.
+struct FixedState {
+  int state;
+  std::string inside;  ///< its name in the graph
+  Value value;
+};
+
 /// What an operator's definition that paused goes on with.
 struct Pending {
   std::function<std::vector<Value>(Builder&, const std::vector<Value>&)> then;
@@ -90,6 +97,8 @@ class Importer {
   std::string place() const;
   const onnx::GraphProto& graphAttribute(const std::string& name) const;
   [[noreturn]] void refuse(const std::string& why) const;
+  /// Of a node whose inputs have values: those of a loop, ascending.
+  std::vector<FixedState> fixedStates(Builder&, Scope&, const onnx::NodeProto&);
 
  private:
   std::shared_ptr<Scope> run(Builder&, std::vector<Frame>&);
@@ -99,12 +108,19 @@ class Importer {
   bool branch(Builder&, std::vector<Frame>&, const onnx::NodeProto&, const std::string& name);
   void call(std::vector<Frame>&, const onnx::FunctionProto&, const onnx::NodeProto&,
             const std::vector<Value>& in, const std::string& name);
-  void attribute(Builder&, Frame&, OpCall&, const onnx::AttributeProto&, const std::string& name);
-  Body body(Builder&, Frame&, const onnx::GraphProto&, const std::string& name);
+  void attribute(Builder&, Frame&, OpCall&, const onnx::AttributeProto&, const std::string& name,
+                 const std::vector<FixedState>&);
+  Body body(Builder&, Frame&, const onnx::GraphProto&, const std::string& name,
+            const std::vector<FixedState>&);
 
   std::shared_ptr<const Source> source_;
   bool placed_ = false;
 };
+
+/// A loop's results, those of fixed states put between the others.
+std::vector<Value> withFixed(const std::vector<Value>& results, const std::vector<FixedState>&);
+/// Is this the number of an output (the condition is 0) or of an input (iteration and condition come first) of a fixed state?
+bool isFixed(const std::vector<FixedState>&, int number, int before);
 
 /// A name that graph text can say and that means nothing else there.
 std::string dimName(const std::string& from);

@@ -195,19 +195,19 @@ def decode(g):
         mixed = g.If(even, then_branch=inner(g, "wide", wide, [], [info("wide_out")]), else_branch=inner(g, "narrow", narrow, [], [info("narrow_out")]))
         width = g.Gather(g.Shape(mixed), g.c(np.array([1])))
         part = g.Slice(g.c(g.rng.standard_normal((2 * d, 9)).astype(np.float32)), g.c(np.array([0])), width, g.c(np.array([0])))
-        logits = g.Add(g.MatMul(mixed, part), bias)
+        logits = g.Add(g.MatMul(mixed, part), "b")
         token = g.ArgMax(logits, axis=1, keepdims=1)
         on = g.Not(g.Squeeze(g.Equal(token, g.c(np.int64(8)))))
-        return [on, g.Concat("tokens", token, axis=1), g.ReduceMax(logits, axes=[1], keepdims=0)]
+        return [on, "b", g.Concat("tokens", token, axis=1), g.ReduceMax(logits, axes=[1], keepdims=0)]
 
-    body = inner(g, "step", step, [info("i", T.INT64, []), info("on", T.BOOL, []), info("tokens", T.INT64)],
-                 [info("on2", T.BOOL), info("tokens2", T.INT64), info("best", shape=[1])])
-    tokens, best = g.Loop(most, "", start, body=body, outputs=2)
+    body = inner(g, "step", step, [info("i", T.INT64, []), info("on", T.BOOL, []), info("b", shape=[9]), info("tokens", T.INT64)],
+                 [info("on2", T.BOOL), info("b2", shape=[9]), info("tokens2", T.INT64), info("best", shape=[1])])
+    handed, tokens, best = g.Loop(most, "", bias, start, body=body, outputs=3)  # a state that stays what it was
     none = inner(g, "none", lambda: [g.Not("n_on"), g.Mul("n_s", g.c(np.float32(3)))], [info("n_i", T.INT64, []), info("n_on", T.BOOL, []), info("n_s", shape=[2])],
                  [info("n_on2", T.BOOL), info("n_s2", shape=[2])])
     kept = g.Loop(g.c(np.int64(5)), g.Less(most, g.c(np.int64(0))), g.c(np.array([1, 2], np.float32)), body=none)
     g.out(tokens, kind=T.INT64)
-    g.out(best, g.Softmax(g.Squeeze(best, g.c(np.array([1]))), axis=0), kept)
+    g.out(best, g.Softmax(g.Squeeze(best, g.c(np.array([1]))), axis=0), kept, g.Neg(handed))
     g.save()
 
 
