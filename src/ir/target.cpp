@@ -1,5 +1,12 @@
 #include "ir/target.h"
 
+#include <stdexcept>
+
+// The TOML parser asserts some of what it reads; here that is an error like any other.
+[[noreturn]] static void refuseToml(const char* expected) {
+  throw std::runtime_error(std::string("not a TOML file: expected ") + expected);
+}
+#define TOML_ASSERT(condition) ((condition) ? void() : refuseToml(#condition))
 #include <toml++/toml.h>
 
 #include <algorithm>
@@ -104,6 +111,8 @@ Target readTarget(const std::string& file) {
     table = toml::parse_file(file);
   } catch (const toml::parse_error& e) {
     userError("{}:{}: {}", file, e.source().begin.line, e.description());
+  } catch (const std::exception& e) {
+    userError("{}: {}", file, e.what());
   }
   Target t;
   t.name = file;

@@ -24,11 +24,11 @@ Value byHead(Builder& b, Value v, int64_t heads) {
   const auto s = b.type(v).shape;
   const int64_t all = needStatic(s.at(2), "the hidden size");
   if (heads < 1 || all % heads) userError("{} channels in {} heads", all, heads);
-  return b.transpose(b.reshape(v, {s[0], s[1], heads, all / heads}), {0, 2, 1, 3});
+  return b.transpose(b.reshape(v, {s.at(0), s.at(1), heads, all / heads}), {0, 2, 1, 3});
 }
 Value joinHeads(Builder& b, Value v) {
   const auto s = b.type(v).shape;
-  return b.reshape(b.transpose(v, {0, 2, 1, 3}), {s[0], s[2], s[1] * s[3]});
+  return b.reshape(b.transpose(v, {0, 2, 1, 3}), {s.at(0), s.at(2), s.at(1) * s.at(3)});
 }
 
 /// Is key `column` open to query `row`? Both count from `offset` queries before the first key's end.
@@ -49,7 +49,7 @@ Value maskOf(Builder& b, const OpCall& c, DType t, Expr queries, Expr keys, Expr
   if (c.has(3)) {
     mask = c.at(3);
     const bool flags = b.dtype(mask) == DType::Bool;
-    const Expr columns = b.type(mask).shape.back();
+    const Expr columns = lastExtent(b, mask);
     if (!(columns == keys)) {  // keys past the mask are closed
       auto shape = b.type(mask).shape;
       shape.back() = keys;
@@ -65,16 +65,16 @@ Value maskOf(Builder& b, const OpCall& c, DType t, Expr queries, Expr keys, Expr
   const bool limited = c.integer("is_causal", 0) || c.integer("left_window_size", -1) >= 0 ||
                        c.integer("right_window_size", -1) >= 0;
   const Value lengths =
-      c.has(6) ? b.reshape(b.convert(c.at(6), DType::I64), {b.type(c.at(6)).shape[0], 1, 1, 1})
+      c.has(6) ? b.reshape(b.convert(c.at(6), DType::I64), {b.type(c.at(6)).shape.at(0), 1, 1, 1})
                : Value{};
   if (limited && lengths) {
-    close(openKeys(b, c, {b.type(lengths).shape[0], 1, queries, keys},
+    close(openKeys(b, c, {b.type(lengths).shape.at(0), 1, queries, keys},
                    b.map(var("$0") - queries, {lengths})));
   } else if (limited) {
     close(openKeys(b, c, {1, 1, queries, keys}, b.fromKnown({before}, true)));
   }
   if (lengths)
-    close(b.map(lt(var("d3"), var("$0")), {lengths}, {b.type(lengths).shape[0], 1, 1, keys}));
+    close(b.map(lt(var("d3"), var("$0")), {lengths}, {b.type(lengths).shape.at(0), 1, 1, keys}));
   return mask;
 }
 
@@ -105,35 +105,35 @@ const OpDef attention{
       if (b.rank(q) != 4 || b.rank(k) != 4 || b.rank(v) != 4)
         userError("ranks {}, {}, {}, expected 3 or 4", b.rank(q), b.rank(k), b.rank(v));
       const DType t = b.dtype(q), wide = accumulatorOf(t);
-      const double size = static_cast<double>(needStatic(b.type(q).shape[3], "the head size"));
+      const double size = static_cast<double>(needStatic(b.type(q).shape.at(3), "the head size"));
       Expr before = 0;
       if (c.has(4)) {
-        before = b.type(c.at(4)).shape[2];
+        before = b.type(c.at(4)).shape.at(2);
         k = b.concat({c.at(4), k}, 2);
         v = b.concat({c.at(5), v}, 2);
       }
       // Heads that share keys and values: a label of the query alone.
       const auto qs = b.type(q).shape, ks = b.type(k).shape;
-      const int64_t heads = needStatic(qs[1], "the number of heads"),
-                    kvHeads = needStatic(ks[1], "the number of key heads");
+      const int64_t heads = needStatic(qs.at(1), "the number of heads"),
+                    kvHeads = needStatic(ks.at(1), "the number of key heads");
       if (kvHeads < 1 || heads % kvHeads) userError("{} heads share {} of keys", heads, kvHeads);
       const bool shared = heads != kvHeads;
       const Value grouped =
-          shared ? b.reshape(q, {qs[0], kvHeads, heads / kvHeads, qs[2], qs[3]}) : q;
+          shared ? b.reshape(q, {qs.at(0), kvHeads, heads / kvHeads, qs.at(2), qs.at(3)}) : q;
       Value scores = b.contract(shared ? "bhgqd,bhkd->bhgqk" : "bhqd,bhkd->bhqk", grouped, k, wide);
-      if (shared) scores = b.reshape(scores, {qs[0], heads, qs[2], ks[2]});
+      if (shared) scores = b.reshape(scores, {qs.at(0), heads, qs.at(2), ks.at(2)});
       scores = b.map(fmt::format("a * {}", number(c.real("scale", 1 / std::sqrt(size)))), {scores});
       const Value raw = scores;
       const double cap = c.real("softcap", 0);
       if (cap > 0)
         scores = b.map(fmt::format("{} * tanh(a / {})", number(cap), number(cap)), {scores});
-      const Value capped = scores, mask = maskOf(b, c, t, qs[2], ks[2], before);
+      const Value capped = scores, mask = maskOf(b, c, t, qs.at(2), ks.at(2), before);
       if (mask) scores = b.map("a + b", {scores, b.convert(mask, wide)});
       const Value p = b.convert(mask ? softmaxOfMasked(b, scores) : softmaxOf(b, scores), t);
       const Value weights =
-          shared ? b.reshape(p, {qs[0], kvHeads, heads / kvHeads, qs[2], ks[2]}) : p;
+          shared ? b.reshape(p, {qs.at(0), kvHeads, heads / kvHeads, qs.at(2), ks.at(2)}) : p;
       Value y = b.contract(shared ? "bhgqk,bhkd->bhgqd" : "bhqk,bhkd->bhqd", weights, v, wide);
-      if (shared) y = b.reshape(y, {qs[0], heads, qs[2], b.type(v).shape[3]});
+      if (shared) y = b.reshape(y, {qs.at(0), heads, qs.at(2), b.type(v).shape.at(3)});
       y = b.convert(flat ? joinHeads(b, y) : y, t);
       const Value shown[] = {raw, capped, scores, p};
       const int64_t mode = c.integer("qk_matmul_output_mode", 0);
@@ -158,7 +158,7 @@ const OpDef rotary{
         if (c.has(3)) {  // [positions, half] at position_ids [batch, steps]
           const Value ids = c.at(3);
           const auto s = b.type(ids).shape;
-          table = b.gather(table, {ids}, {s[0], s[1], half},
+          table = b.gather(table, {ids}, {s.at(0), s.at(1), half},
                            {indexLoad(b, 1, ids, {var("d0"), var("d1")}), var("d2")},
                            imm(b.dtype(table), 0));
         }
@@ -196,16 +196,17 @@ const OpDef linearAttention{
       };  // [steps, batch, heads, size]
       const Value q = steps(c.at(0), heads), k = steps(c.at(1), kvHeads),
                   v = steps(c.at(2), kvHeads);
-      const Expr batch = b.type(q).shape[1], keys = b.type(k).shape[3], values = b.type(v).shape[3];
+      const Expr batch = b.type(q).shape.at(1), keys = b.type(k).shape.at(3),
+                 values = b.type(v).shape.at(3);
       const double given = c.real("scale", 0),
                    scale =
                        given != 0
                            ? given
                            : 1 / std::sqrt(static_cast<double>(needStatic(keys, "the key size")));
       std::vector<Value> scanned = {
-          b.reshape(q, {b.type(q).shape[0], batch, kvHeads, heads / kvHeads, keys}), k, v};
+          b.reshape(q, {b.type(q).shape.at(0), batch, kvHeads, heads / kvHeads, keys}), k, v};
       if (gated) {
-        const bool perHead = isConstant(b.type(c.at(4)).shape[2], kvHeads);
+        const bool perHead = isConstant(b.type(c.at(4)).shape.at(2), kvHeads);
         scanned.push_back(perHead
                               ? unsqueeze(b, b.transpose(b.convert(c.at(4), wide), {1, 0, 2}), {3})
                               : steps(c.at(4), kvHeads));
@@ -230,7 +231,7 @@ const OpDef linearAttention{
                });
       const auto s = b.type(out[1]).shape;
       const Value y =
-          b.reshape(b.transpose(out[1], {1, 0, 2, 3, 4}), {batch, s[0], Expr(heads) * values});
+          b.reshape(b.transpose(out[1], {1, 0, 2, 3, 4}), {batch, s.at(0), Expr(heads) * values});
       return {b.convert(y, t), b.convert(out[0], stored)};
     }};
 
@@ -240,11 +241,11 @@ const OpDef causalConv{
       const DType t = b.dtype(x);
       const auto s = b.type(x).shape;
       const int64_t k = needStatic(b.type(w).shape.at(2), "the kernel");
-      const Value past = c.has(3) ? c.at(3) : b.splat(t, 0, {s[0], s[1], k - 1}),
+      const Value past = c.has(3) ? c.at(3) : b.splat(t, 0, {s.at(0), s.at(1), k - 1}),
                   in = b.concat({past, x}, 2);
       Value y =
-          convolution(b, in, w, {{k}, {1}, {1}, {0}, {0}, {s[2]}},
-                      needStatic(s[1], "the number of channels"), accumulatorOf(t), imm(t, 0));
+          convolution(b, in, w, {{k}, {1}, {1}, {0}, {0}, {s.at(2)}},
+                      needStatic(s.at(1), "the number of channels"), accumulatorOf(t), imm(t, 0));
       y = b.convert(y, t);
       if (c.has(2)) y = b.map("a + b", {y, alongAxis(b, c.at(2), 1, 3)});
       const std::string activation = c.text("activation", "none");
@@ -252,8 +253,8 @@ const OpDef causalConv{
         y = b.map("a * sigmoid(a)", {y});
       else if (activation != "none")
         userError("attribute 'activation' is '{}', expected none, silu or swish", activation);
-      const Value present = b.slice(in, {0, 0, simplified(b, b.type(in).shape[2] - (k - 1))},
-                                    {s[0], s[1], k - 1}, {1, 1, 1});
+      const Value present = b.slice(in, {0, 0, simplified(b, b.type(in).shape.at(2) - (k - 1))},
+                                    {s.at(0), s.at(1), k - 1}, {1, 1, 1});
       return {y, present};
     }};
 
@@ -266,7 +267,7 @@ const OpDef tensorScatter{
       auto index = coordinates(b.rank(cache));
       Expr& at = index[static_cast<size_t>(axis)];
       if (c.has(2)) at = at + indexLoad(b, 1, c.at(2), {var("d0")});
-      if (mode == "circular") at = floorMod(at, b.type(cache).shape[static_cast<size_t>(axis)]);
+      if (mode == "circular") at = floorMod(at, b.type(cache).shape.at(static_cast<size_t>(axis)));
       return b.update(cache, c.has(2) ? std::vector<Value>{c.at(2)} : std::vector<Value>{}, block,
                       index, "");
     }};

@@ -45,7 +45,7 @@ Windows windowsOf(const Builder& b, const OpCall& c, Value x, std::vector<int64_
   for (size_t i = 0; i < n; i++) {
     if (w.strides[i] < 1 || w.dilations[i] < 1 || kernel[i] < 1)
       userError("a kernel, stride or dilation is less than 1");
-    const Expr extent = b.type(x).shape[static_cast<size_t>(b.rank(x)) - n + i];
+    const Expr extent = b.type(x).shape.at(static_cast<size_t>(b.rank(x)) - n + i);
     const int64_t reach = (kernel[i] - 1) * w.dilations[i] + 1, s = w.strides[i];
     if (mode == "VALID") w.before[i] = w.after[i] = 0;
     if (mode.starts_with("SAME")) {
@@ -76,7 +76,7 @@ Value convolution(Builder& b, Value x, Value w, const Windows& g, int64_t groups
   const auto shape = b.type(x).shape;
   const int64_t perGroup = needStatic(ws[1], "the weight's input channels"),
                 outs = needStatic(ws[0], "the weight's output channels");
-  const int64_t channels = needStatic(shape[1], "the number of channels");
+  const int64_t channels = needStatic(shape.at(1), "the number of channels");
   if (groups < 1 || channels != perGroup * groups)
     userError("weight has {} input channels in {} groups, expected {}", perGroup, groups, channels);
   if (outs % groups != 0)
@@ -88,7 +88,7 @@ Value convolution(Builder& b, Value x, Value w, const Windows& g, int64_t groups
              manyOut = outs > groups || !manyGroups;
   Value in = x;
   if (manyGroups && manyIn) {
-    std::vector<Expr> split = {shape[0], groups, perGroup};
+    std::vector<Expr> split = {shape.at(0), groups, perGroup};
     split.insert(split.end(), shape.begin() + 2, shape.end());
     in = b.reshape(in, split);
   }
@@ -115,7 +115,7 @@ Value convolution(Builder& b, Value x, Value w, const Windows& g, int64_t groups
   const Value y = b.contract(fmt::format("n{}{}{}{},{}{}{}{}->n{}{}{}", group, inner, space, window,
                                          group, outer, inner, window, group, outer, space),
                              in, b.reshape(w, weight), accumulator);
-  std::vector<Expr> result = {shape[0], outs};
+  std::vector<Expr> result = {shape.at(0), outs};
   result.insert(result.end(), g.out.begin(), g.out.end());
   return b.reshape(y, result);
 }
@@ -125,7 +125,7 @@ namespace {
 std::vector<int64_t> kernelOf(const Builder& b, const OpCall& c, Value w) {
   std::vector<int64_t> kernel;
   for (int i = 2; i < b.rank(w); i++)
-    kernel.push_back(needStatic(b.type(w).shape[static_cast<size_t>(i)], "the weight's kernel"));
+    kernel.push_back(needStatic(b.type(w).shape.at(static_cast<size_t>(i)), "the weight's kernel"));
   if (c.given("kernel_shape") && c.integers("kernel_shape") != kernel)
     userError("attribute 'kernel_shape' is [{}], the weight's kernel [{}]",
               fmt::join(c.integers("kernel_shape"), ", "), fmt::join(kernel, ", "));

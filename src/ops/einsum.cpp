@@ -32,7 +32,7 @@ Term withoutRepeats(Builder& b, Term t) {
     if (at == std::string::npos) {
       at = labels.size();
       labels += t.labels[i];
-      shape.push_back(b.type(t.value).shape[i]);
+      shape.push_back(b.type(t.value).shape.at(i));
     }
     index.push_back(var(coordinate(static_cast<int>(at))));
   }
@@ -47,8 +47,8 @@ Term prepared(Builder& b, Term t, const std::string& needed, const Term* other) 
     const size_t there = other ? other->labels.find(label) : std::string::npos;
     if (needed.find(label) == std::string::npos && there == std::string::npos)
       sum.push_back(static_cast<int>(i));
-    else if (there != std::string::npos && isConstant(b.type(t.value).shape[i], 1) &&
-             !isConstant(b.type(other->value).shape[there], 1))
+    else if (there != std::string::npos && isConstant(b.type(t.value).shape.at(i), 1) &&
+             !isConstant(b.type(other->value).shape.at(there), 1))
       drop.push_back(static_cast<int>(i));
   }
   if (!sum.empty()) t.value = b.reduce("sum", t.value, sum);

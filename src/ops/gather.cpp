@@ -62,7 +62,7 @@ const OpDef gatherElements{
       const Value data = c.at(0), indices = c.at(1);
       const auto axis = static_cast<size_t>(axisOf(c.integer("axis", 0), b.rank(data)));
       Shape index = coordinates(b.rank(data));
-      index[axis] = fromEnd(indexLoad(b, 1, indices, index), b.type(data).shape[axis]);
+      index[axis] = fromEnd(indexLoad(b, 1, indices, index), b.type(data).shape.at(axis));
       return b.gather(data, {indices}, b.type(indices).shape, index, imm(b.dtype(data), 0));
     }};
 
@@ -102,7 +102,7 @@ Values scatterElements(Builder& b, const OpCall& c) {
   const Value data = c.at(0), indices = c.at(1);
   const auto axis = static_cast<size_t>(axisOf(c.integer("axis", 0), b.rank(data)));
   Shape index = coordinates(b.rank(data));
-  index[axis] = fromEnd(indexLoad(b, 1, indices, index), b.type(data).shape[axis]);
+  index[axis] = fromEnd(indexLoad(b, 1, indices, index), b.type(data).shape.at(axis));
   return b.update(data, {indices}, c.at(2), index, combineOf(c));
 }
 const OpDef scatterElementsOp{"ScatterElements", scatterElements};
@@ -113,8 +113,8 @@ const OpDef scatterNd{
       const Value data = c.at(0), indices = c.at(1), values = c.at(2);
       const Shape& shape = b.type(data).shape;
       const size_t outer = b.type(indices).shape.size() - 1;
-      const auto depth = static_cast<size_t>(
-          needStatic(b.type(indices).shape.back(), "the last extent of the indices"));
+      const auto depth =
+          static_cast<size_t>(needStatic(lastExtent(b, indices), "the last extent of the indices"));
       const Shape d = coordinates(b.rank(values));
       Shape index;
       for (size_t k = 0; k < depth; k++)

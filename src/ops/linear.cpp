@@ -63,7 +63,7 @@ const OpDef features{"ArrayFeatureExtractor",
                        const Value x = c.at(0),
                                    which = b.reshape(c.at(1), {productOf(b.type(c.at(1)).shape)});
                        auto shape = b.type(x).shape, index = coordinates(b.rank(x));
-                       shape.back() = b.type(which).shape[0];
+                       shape.back() = b.type(which).shape.at(0);
                        index.back() = indexLoad(b, 1, which, {index.back()});
                        return b.gather(x, {which}, shape, index, imm(b.dtype(x), 0));
                      },
@@ -72,7 +72,7 @@ const OpDef features{"ArrayFeatureExtractor",
 Value linear(Builder& b, const OpCall& c, int64_t targets) {
   const Value x = floats(b, c.at(0));
   auto coefficients = c.reals("coefficients");
-  const int64_t width = needStatic(b.type(x).shape.back(), "the number of features");
+  const int64_t width = needStatic(lastExtent(b, x), "the number of features");
   if (static_cast<int64_t>(coefficients.size()) < targets * width)
     userError("{} coefficients, expected {}", coefficients.size(), targets * width);
   coefficients.resize(static_cast<size_t>(targets * width));  // some files have more than are read

@@ -20,7 +20,7 @@ Value product(Builder& b, Value x, Value y, std::optional<DType> accumulator) {
     const char label = static_cast<char>('a' + i);
     const int l = i - (batch + 2 - b.rank(x)), r = i - (batch + 2 - b.rank(y));
     const auto one = [&](Value v, int axis) {
-      return isConstant(b.type(v).shape[static_cast<size_t>(axis)], 1);
+      return isConstant(b.type(v).shape.at(static_cast<size_t>(axis)), 1);
     };
     const bool inLeft = l >= 0 && !(one(x, l) && r >= 0 && !one(y, r)),
                inRight = r >= 0 && !(one(y, r) && inLeft && !one(x, l));

@@ -21,7 +21,7 @@ Value headsFirst(Builder& b, Value v, int64_t heads) {
   const auto s = b.type(v).shape;
   const int64_t all = needStatic(s.at(2), "the hidden size");
   if (heads < 1 || all % heads) userError("{} channels in {} heads", all, heads);
-  return b.transpose(b.reshape(v, {s[0], s[1], heads, all / heads}), {0, 2, 1, 3});
+  return b.transpose(b.reshape(v, {s.at(0), s.at(1), heads, all / heads}), {0, 2, 1, 3});
 }
 
 Value paddingMask(Builder& b, const OpCall& c, Value mask, Expr keys) {
@@ -32,10 +32,10 @@ Value paddingMask(Builder& b, const OpCall& c, Value mask, Expr keys) {
              closed = imm(DType::F32, c.real("mask_filter_value", -10000));
   if (b.rank(mask) == 1)  // how many keys are open, row by row
     return b.map(select(lt(var("d3"), cast(DType::I64, var("$0", t))), none, closed),
-                 {b.reshape(mask, {s[0], 1, 1, 1})}, {s[0], 1, 1, keys});
+                 {b.reshape(mask, {s.at(0), 1, 1, 1})}, {s.at(0), 1, 1, keys});
   if (b.rank(mask) > 3) userError("a mask of rank {}, expected 1, 2 or 3", b.rank(mask));
-  const Value flags = b.rank(mask) == 2 ? b.reshape(mask, {s[0], 1, 1, s[1]})
-                                        : b.reshape(mask, {s[0], 1, s[1], s[2]});
+  const Value flags = b.rank(mask) == 2 ? b.reshape(mask, {s.at(0), 1, 1, s.at(1)})
+                                        : b.reshape(mask, {s.at(0), 1, s.at(1), s.at(2)});
   return b.map(select(eq(var("$0", t), imm(t, 0)), closed, none), {flags});
 }
 
@@ -49,7 +49,8 @@ Values attend(Builder& b, const OpCall& c, const AttentionParts& parts) {
   if (c.given("softcap")) call.attributes["softcap"] = c.real("softcap");
   std::vector<Value> out = buildOp(b, call);
   const auto s = b.type(out[0]).shape;  // [batch, heads, steps, size]
-  out[0] = b.reshape(b.transpose(out[0], {0, 2, 1, 3}), {s[0], s[2], simplified(b, s[1] * s[3])});
+  out[0] = b.reshape(b.transpose(out[0], {0, 2, 1, 3}),
+                     {s.at(0), s.at(2), simplified(b, s.at(1) * s.at(3))});
   return out;
 }
 
@@ -61,8 +62,8 @@ Value sumOfMasks(Builder& b, Value x, Value y) {
 
 /// Keys that there are: those of the call and those before.
 Expr keysOf(Builder& b, const AttentionParts& p) {
-  const Expr own = b.type(p.k).shape[2];
-  return p.pastKeys ? simplified(b, own + b.type(p.pastKeys).shape[2]) : own;
+  const Expr own = b.type(p.k).shape.at(2);
+  return p.pastKeys ? simplified(b, own + b.type(p.pastKeys).shape.at(2)) : own;
 }
 
 /// One product makes queries, keys and values.
@@ -104,7 +105,7 @@ const OpDef multiHead{
       const int64_t heads = c.integer("num_heads");
       const auto biased = [&](size_t i, Expr from) {
         const Value v = c.at(i);
-        return c.has(3) ? b.map("a + b", {v, part(b, c.at(3), 0, from, b.type(v).shape[2])}) : v;
+        return c.has(3) ? b.map("a + b", {v, part(b, c.at(3), 0, from, b.type(v).shape.at(2))}) : v;
       };
       AttentionParts p;
       if (b.rank(c.at(0)) == 5) {
@@ -121,7 +122,7 @@ const OpDef multiHead{
           p.v = c.at(2);
         } else {
           p.k = headsFirst(b, biased(1, width), heads);
-          p.v = headsFirst(b, biased(2, simplified(b, width + b.type(c.at(1)).shape[2])), heads);
+          p.v = headsFirst(b, biased(2, simplified(b, width + b.type(c.at(1)).shape.at(2))), heads);
         }
       }
       p.pastKeys = c.optional(6);
@@ -139,7 +140,7 @@ const OpDef rotary{
       const auto shape = b.type(x).shape;
       const bool flat = b.rank(x) == 3;
       Value ids = c.at(1);
-      const Expr batch = shape[0], steps = shape[flat ? 1 : 2];
+      const Expr batch = shape.at(0), steps = shape[flat ? 1 : 2];
       if (b.rank(ids) < 2)
         ids = b.map(apply(Op::Add, {var("$0", DType::I64), var("d1")}),
                     {b.reshape(b.convert(ids, DType::I64), {1, 1})}, {batch, steps});
@@ -147,7 +148,7 @@ const OpDef rotary{
       const int64_t turned = c.integer("rotary_embedding_dim", 0);
       if (flat && heads == 0) {
         const int64_t half = needStatic(b.type(c.at(2)).shape.at(1), "the table's width");
-        heads = needStatic(shape[2], "the hidden size") / (turned ? turned : 2 * half);
+        heads = needStatic(shape.at(2), "the hidden size") / (turned ? turned : 2 * half);
       }
       std::map<std::string, Attribute> attributes = {{"interleaved", c.integer("interleaved", 0)},
                                                      {"rotary_embedding_dim", turned}};
@@ -167,7 +168,7 @@ Value firstPlace(Builder& b, const OpCall& c, Expr batch, Expr steps, bool isPro
 Value appended(Builder& b, Value past, Value now, Value places) {
   if (!past) return now;
   auto shape = b.type(past).shape;
-  shape[2] = simplified(b, shape[2] + b.type(now).shape[2]);
+  shape[2] = simplified(b, shape.at(2) + b.type(now).shape.at(2));
   const DType t = b.dtype(past);
   const Value base = b.map(select(lt(var("d2"), var("$1", DType::I64)), var("$0", t), imm(t, 0)),
                            {b.view(past, shape, coordinates(4), imm(t, 0)), places});
@@ -194,8 +195,8 @@ const OpDef groupQuery{
         p.k = headsFirst(b, part(b, c.at(0), 2, heads * size, kvHeads * size), kvHeads);
         p.v = headsFirst(b, part(b, c.at(0), 2, (heads + kvHeads) * size, kvHeads * size), kvHeads);
       }
-      const Expr batch = b.type(p.q).shape[0], steps = b.type(p.q).shape[2];
-      const bool hasPast = c.has(3) && !isConstant(b.type(c.at(3)).shape[2], 0);
+      const Expr batch = b.type(p.q).shape.at(0), steps = b.type(p.q).shape.at(2);
+      const bool hasPast = c.has(3) && !isConstant(b.type(c.at(3)).shape.at(2), 0);
       const Value places = firstPlace(b, c, batch, steps, !hasPast);
       if (c.integer("do_rotary", 0)) {
         const Value ids = c.has(9) ? c.at(9)
@@ -207,7 +208,7 @@ const OpDef groupQuery{
       }
       p.k = appended(b, hasPast ? c.at(3) : Value{}, p.k, places);
       p.v = appended(b, hasPast ? c.at(4) : Value{}, p.v, places);
-      const Expr keys = b.type(p.k).shape[2];
+      const Expr keys = b.type(p.k).shape.at(2);
       const Expr row = var("$0", DType::I64) + var("d2"), column = var("d3");
       Expr open = le(column, row);
       if (const int64_t window = c.integer("local_window_size", -1); window >= 0)

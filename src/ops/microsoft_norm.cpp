@@ -67,7 +67,7 @@ const OpDef embedNorm{"EmbedLayerNormalization",
                         if (c.has(1)) sum = b.map("a + b", {sum, rows(c.at(4), c.at(1))});
                         const Value y = normalizedSum(b, c, sum, c.at(5), c.at(6)).at(0);
                         const Value open = c.has(7) ? squeeze(b, b.reduce("sum", c.at(7), {1}), {1})
-                                                    : b.splat(DType::I32, 0, {shape[0]});
+                                                    : b.splat(DType::I32, 0, {shape.at(0)});
                         return {y, open, sum};
                       },
                       1, kMicrosoft};

@@ -114,7 +114,7 @@ const OpDef where{"QLinearWhere",
 
 /// A scale or zero point of each column.
 Value ofColumns(Builder& b, Value v) {
-  return v && b.rank(v) == 1 && isConstant(b.type(v).shape[0], 1) ? b.reshape(v, {}) : v;
+  return v && b.rank(v) == 1 && isConstant(b.type(v).shape.at(0), 1) ? b.reshape(v, {}) : v;
 }
 
 /// An i32 sum as the number it stands for.
@@ -177,11 +177,11 @@ const OpDef attention{
       p.q = headsFirst(b, part(b, all, 2, 0, size), heads);
       p.k = headsFirst(b, part(b, all, 2, size, size), heads);
       p.v = headsFirst(b, part(b, all, 2, 2 * size, size), heads);
-      Expr keys = b.type(p.k).shape[2];
+      Expr keys = b.type(p.k).shape.at(2);
       if (c.has(8)) {
         p.pastKeys = squeeze(b, part(b, c.at(8), 0, 0, 1), {0});
         p.pastValues = squeeze(b, part(b, c.at(8), 0, 1, 1), {0});
-        keys = simplified(b, keys + b.type(p.pastKeys).shape[2]);
+        keys = simplified(b, keys + b.type(p.pastKeys).shape.at(2));
       }
       p.mask = paddingMask(b, c, c.optional(5), keys);
       const auto out = attend(b, c, p);

@@ -41,7 +41,7 @@ const OpDef col2im{
       const int64_t kernel =
           std::accumulate(block.begin(), block.end(), int64_t{1}, std::multiplies<>());
       const Expr channels = simplified(b, floorDiv(s.at(1), kernel));
-      std::vector<Expr> split = {s[0], channels}, wide = {s[0], channels},
+      std::vector<Expr> split = {s.at(0), channels}, wide = {s.at(0), channels},
                         index = {var("d0"), var("d1")}, counts;
       std::vector<Expr> positions;
       Expr guard = boolean(true);

@@ -94,9 +94,9 @@ const OpDef groupNorm{
       const Value x = c.at(0);
       const auto shape = b.type(x).shape;
       const int64_t groups = c.integer("num_groups"),
-                    channels = needStatic(shape[1], "the number of channels");
+                    channels = needStatic(shape.at(1), "the number of channels");
       if (groups < 1 || channels % groups) userError("{} channels in {} groups", channels, groups);
-      std::vector<Expr> split = {shape[0], groups, channels / groups};
+      std::vector<Expr> split = {shape.at(0), groups, channels / groups};
       split.insert(split.end(), shape.begin() + 2, shape.end());
       const Value in = b.convert(b.reshape(x, split), accumulatorOf(b.dtype(x)));
       const int rank = b.rank(in);
@@ -141,8 +141,8 @@ const OpDef lrn{
       back.pop_back();
       back.insert(back.begin() + 1, rank - 1);
       const Value squares = b.transpose(b.map("a * a", {x}), last);
-      const Value in = b.windows(squares, {size}, {1}, {1}, {(size - 1) / 2}, {b.type(x).shape[1]},
-                                 imm(b.dtype(x), 0));
+      const Value in = b.windows(squares, {size}, {1}, {1}, {(size - 1) / 2},
+                                 {b.type(x).shape.at(1)}, imm(b.dtype(x), 0));
       const Value sum = b.transpose(squeeze(b, b.reduce("sum", in, {rank}), {rank}), back);
       return b.map(fmt::format("a / pow({} + {} / {} * b, {})", number(c.real("bias", 1)),
                                number(c.real("alpha", 1e-4)), size, number(c.real("beta", 0.75))),

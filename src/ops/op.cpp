@@ -1,6 +1,7 @@
 #include "ops/op.h"
 
 #include <algorithm>
+#include <stdexcept>
 #include <tuple>
 
 #include "support/check.h"
@@ -96,8 +97,12 @@ OpDef::OpDef(std::string_view name, OpFunction build, int since, std::string_vie
 
 OpDef::OpDef(std::string_view name, const char* text, int since, std::string_view domain)
     : OpDef(
-          name, [text](Builder& b, const OpCall& c) -> Values { return b.map(text, c.in); }, since,
-          domain) {
+          name,
+          [text](Builder& b, const OpCall& c) -> Values {
+            for (size_t i = 0; i < std::max<size_t>(c.in.size(), 1); i++) c.at(i);
+            return b.map(text, c.in);
+          },
+          since, domain) {
   scalar = text;
 }
 
@@ -125,8 +130,19 @@ const OpDef& needOp(std::string_view domain, std::string_view name, int opset) {
             domain.empty() ? "ai.onnx" : domain);
 }
 
+namespace {
+/// Definitions read axes of inputs and elements of attributes by number; one that isn't there is the model's fault.
+std::vector<Value> defined(const OpDef& def, Builder& b, const OpCall& call) {
+  try {
+    return def.build(b, call);
+  } catch (const std::out_of_range&) {
+    userError("an input has fewer axes, or an attribute fewer elements, than {} needs", call.op);
+  }
+}
+}  // namespace
+
 std::vector<Value> buildOp(Builder& b, const OpCall& call, std::string_view domain) {
-  std::vector<Value> results = needOp(domain, call.op, call.opset).build(b, call);
+  std::vector<Value> results = defined(needOp(domain, call.op, call.opset), b, call);
   if (static_cast<int>(results.size()) < call.outputs)
     userError("{} results are wanted, {} {} supported", call.outputs, results.size(),
               results.size() == 1 ? "is" : "are");

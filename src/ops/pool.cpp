@@ -85,7 +85,7 @@ const OpDef averagePool{
         const std::string name = coordinate(static_cast<int>(first + i));
         ranges[name] = {0, boundsOf(p.result[first + i], ranges).high - 1};
         count = count *
-                simplify(countAlong(p.windows, i, b.type(x).shape[first + i], var(name), padded),
+                simplify(countAlong(p.windows, i, b.type(x).shape.at(first + i), var(name), padded),
                          ranges);
       }
       const auto constant = asInteger(count);

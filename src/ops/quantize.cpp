@@ -102,7 +102,7 @@ const OpDef qLinearMatMul{"QLinearMatMul", [](Builder& b, const OpCall& c) -> Va
 std::vector<int64_t> kernelOf(const Builder& b, Value w) {
   std::vector<int64_t> kernel;
   for (int i = 2; i < b.rank(w); i++)
-    kernel.push_back(needStatic(b.type(w).shape[static_cast<size_t>(i)], "the weight's kernel"));
+    kernel.push_back(needStatic(b.type(w).shape.at(static_cast<size_t>(i)), "the weight's kernel"));
   return kernel;
 }
 Value perChannel(Builder& b, Value v, int rank, int axis) {

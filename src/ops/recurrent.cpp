@@ -39,7 +39,7 @@ class Recurrence {
       : b_(b),
         c_(c),
         gates_(gates),
-        hidden_(needStatic(b.type(c.at(2)).shape.back(), "the hidden size")) {
+        hidden_(needStatic(lastExtent(b, c.at(2)), "the hidden size")) {
     const std::string direction = c.text("direction", "forward");
     if (direction != "forward" && direction != "reverse" && direction != "bidirectional")
       userError("attribute 'direction' is '{}', expected forward, reverse or bidirectional",
@@ -56,7 +56,7 @@ class Recurrence {
   int64_t hidden() const { return hidden_; }
   bool reversed(int direction) const { return direction == 1 || backward_; }
   Value input() const { return x_; }
-  Expr batch() const { return b_.type(x_).shape[1]; }
+  Expr batch() const { return b_.type(x_).shape.at(1); }
 
   /// The part of a parameter that belongs to a direction, without that axis.
   Value ofDirection(Value v, int direction, int axis = 0) {
@@ -124,7 +124,7 @@ class Recurrence {
     std::vector<Value> scanned = {x};
     const size_t own = captured.size();
     if (lengths) {
-      scanned.push_back(b_.map(var("d0"), {}, {b_.type(x_).shape[0]}));
+      scanned.push_back(b_.map(var("d0"), {}, {b_.type(x_).shape.at(0)}));
       captured.push_back(b_.convert(c_.at(4), DType::I64));
     }
     const size_t n = states.size();
@@ -188,21 +188,22 @@ class Recurrence {
 
 using Row = std::vector<Value>;
 
-const OpDef rnn{"RNN", [](Builder& b, const OpCall& c) -> Values {
-                  Recurrence r(b, c, 1, {"tanh"});
-                  Row sequence, last;
-                  for (int d = 0; d < r.directions(); d++) {
-                    const auto out = r.run(
-                        d, {r.initial(5, d)}, r.projected(d, 1), {r.ofDirection(c.at(2), d)},
-                        [&](Builder& b, const Row& s, Value x, const Row& w) -> Row {
-                          return {r.activate(
-                              b, d, 0, b.map("a + b", {x, b.contract("bi,gi->bg", s[0], w[0])}))};
-                        });
-                    last.push_back(out[0]);
-                    sequence.push_back(out[1]);
-                  }
-                  return {r.stacked(sequence, true), r.stacked(last, false)};
-                }};
+const OpDef rnn{
+    "RNN", [](Builder& b, const OpCall& c) -> Values {
+      Recurrence r(b, c, 1, {"tanh"});
+      Row sequence, last;
+      for (int d = 0; d < r.directions(); d++) {
+        const auto out =
+            r.run(d, {r.initial(5, d)}, r.projected(d, 1), {r.ofDirection(c.at(2), d)},
+                  [&](Builder& b, const Row& s, Value x, const Row& w) -> Row {
+                    return {r.activate(
+                        b, d, 0, b.map("a + b", {x, b.contract("bi,gi->bg", s.at(0), w[0])}))};
+                  });
+        last.push_back(out[0]);
+        sequence.push_back(out[1]);
+      }
+      return {r.stacked(sequence, true), r.stacked(last, false)};
+    }};
 
 }  // namespace
 
@@ -220,7 +221,7 @@ Values lstmOf(Builder& b, const OpCall& c, const LstmProducts& products) {
         d, {r.initial(5, d), r.initial(6, d)},
         r.biased(products.input(b, r.input(), r.ofDirection(c.at(1), d), d), d, 4), captured,
         [&](Builder& b, const Row& s, Value x, const Row& w) -> Row {
-          const Value sum = products.state(b, s[0], w);
+          const Value sum = products.state(b, s.at(0), w);
           const Value all = b.map(
               "a + b", {r.byGate(b, x, 1, 4), b.rank(sum) == 2 ? r.byGate(b, sum, 1, 4) : sum});
           const auto gate = [&](int64_t i) { return Recurrence::gateOf(b, all, i); };
@@ -228,11 +229,11 @@ Values lstmOf(Builder& b, const OpCall& c, const LstmProducts& products) {
             return peeps ? b.map("a + b * c", {v, Recurrence::rows(b, w[own], 0, i * h, h), cell})
                          : v;
           };
-          const Value in = r.activate(b, d, 0, peep(gate(0), 0, s[1]));
+          const Value in = r.activate(b, d, 0, peep(gate(0), 0, s.at(1)));
           const Value forget =
-              coupled ? b.map("1 - a", {in}) : r.activate(b, d, 0, peep(gate(2), 2, s[1]));
+              coupled ? b.map("1 - a", {in}) : r.activate(b, d, 0, peep(gate(2), 2, s.at(1)));
           const Value cell =
-              b.map("a * b + c * d", {forget, s[1], in, r.activate(b, d, 1, gate(3))});
+              b.map("a * b + c * d", {forget, s.at(1), in, r.activate(b, d, 1, gate(3))});
           const Value shown = r.activate(b, d, 0, peep(gate(1), 1, cell));
           return {b.map("a * b", {shown, r.activate(b, d, 2, cell)}), cell};
         });
@@ -253,7 +254,7 @@ const OpDef lstm{
            [](Value r, int) -> Row { return {r}; },
            [](Builder& b, Value h, const Row& w) {
              const std::vector<Expr> shape = b.type(w[0]).shape;
-             const Value r = b.reshape(w[0], {4, floorDiv(shape[0], Expr(4)), shape[1]});
+             const Value r = b.reshape(w[0], {4, floorDiv(shape.at(0), Expr(4)), shape.at(1)});
              return b.contract("bi,ghi->bgh", h, r);
            }});
     }};
@@ -275,7 +276,7 @@ const OpDef gru{
                 const Value part = Recurrence::rows(b, w[0], 0, from * h, count * h);
                 return b.contract("bi,ghi->bgh", state, r.byGate(b, part, 0, count));
               };
-              const Value sums = product(s[0], 0, before ? 3 : 2);
+              const Value sums = product(s.at(0), 0, before ? 3 : 2);
               const auto gate = [&](int64_t i) {
                 return r.activate(
                     b, d, 0,
@@ -286,12 +287,12 @@ const OpDef gru{
               if (before)
                 inner = b.map("a * (b + c)", {reset, Recurrence::gateOf(b, sums, 2), w[1]});
               else
-                inner = b.map(
-                    "a + b",
-                    {Recurrence::gateOf(b, product(b.map("a * b", {reset, s[0]}), 2, 1), 0), w[1]});
+                inner = b.map("a + b", {Recurrence::gateOf(
+                                            b, product(b.map("a * b", {reset, s.at(0)}), 2, 1), 0),
+                                        w[1]});
               const Value candidate =
                   r.activate(b, d, 1, b.map("a + b", {Recurrence::gateOf(b, in, 2), inner}));
-              return {b.map("(1 - a) * b + a * c", {update, candidate, s[0]})};
+              return {b.map("(1 - a) * b + a * c", {update, candidate, s.at(0)})};
             });
         last.push_back(out[0]);
         sequence.push_back(out[1]);

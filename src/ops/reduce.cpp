@@ -88,7 +88,7 @@ Values argExtreme(Builder& b, const OpCall& c, bool largest) {
   const Value x = c.at(0);
   const int axis = axisOf(c.integer("axis", 0), b.rank(x));
   const bool last = c.integer("select_last_index", 0);
-  const Expr from = b.type(x).shape[static_cast<size_t>(axis)] - 1, at = var(coordinate(axis));
+  const Expr from = b.type(x).shape.at(static_cast<size_t>(axis)) - 1, at = var(coordinate(axis));
   const Value index = b.map(last ? from - at : at, {}, b.type(x).shape);
   Value found = b.reduce(argCombine(largest, b.dtype(x)), {x, index}, {axis})[1];
   if (last) found = b.map(from - var("$0"), {found});

@@ -35,7 +35,7 @@ const OpDef deformConv{
       if (b.rank(x) != 4) userError("rank {}, expected 4", b.rank(x));
       const auto s = b.type(x).shape, ws = b.type(w).shape, os = b.type(offset).shape;
       const int64_t groups = c.integer("group", 1), offsetGroups = c.integer("offset_group", 1),
-                    channels = needStatic(s[1], "the number of channels");
+                    channels = needStatic(s.at(1), "the number of channels");
       const int64_t outs = needStatic(ws[0], "the number of results"),
                     perGroup = needStatic(ws[1], "the weight's channels");
       const auto strides = c.integers("strides", std::vector<int64_t>{1, 1}),
@@ -45,8 +45,9 @@ const OpDef deformConv{
           channels % offsetGroups)
         userError("{} channels in {} groups of {} and {} of offsets", channels, groups, perGroup,
                   offsetGroups);
-      const std::vector<Expr> places = {s[0], offsetGroups, ws[2], ws[3], os[2], os[3]};
-      const Value offsets = b.reshape(offset, {s[0], offsetGroups, ws[2], ws[3], 2, os[2], os[3]});
+      const std::vector<Expr> places = {s.at(0), offsetGroups, ws[2], ws[3], os[2], os[3]};
+      const Value offsets =
+          b.reshape(offset, {s.at(0), offsetGroups, ws[2], ws[3], 2, os[2], os[3]});
       Value first[2], weight[2];
       for (int64_t i = 0; i < 2; i++) {
         const auto k = static_cast<size_t>(i);
@@ -60,7 +61,7 @@ const OpDef deformConv{
       const std::vector<Expr> where = {d[0], floorDiv(d[1], channels / offsetGroups),
                                        d[2], d[3],
                                        d[4], d[5]},
-                              wide = {s[0], channels, ws[2], ws[3], os[2], os[3], 2, 2};
+                              wide = {s.at(0), channels, ws[2], ws[3], os[2], os[3], 2, 2};
       const auto spread =
           [&](Value v,
               std::vector<Expr> tail) {  // a value a place and offset group, for each channel
@@ -81,11 +82,11 @@ const OpDef deformConv{
       if (c.has(4))
         v = b.map("a * b",
                   {v, squeeze(b, spread(b.reshape(c.at(4), places), {Expr(), Expr()}), {6, 7})});
-      v = b.reshape(v, {s[0], groups, perGroup, ws[2], ws[3], os[2], os[3]});
+      v = b.reshape(v, {s.at(0), groups, perGroup, ws[2], ws[3], os[2], os[3]});
       Value y = b.contract("ngcijpq,gocij->ngopq", v,
                            b.reshape(w, {groups, outs / groups, perGroup, ws[2], ws[3]}),
                            accumulatorOf(t));
-      y = b.convert(b.reshape(y, {s[0], outs, os[2], os[3]}), t);
+      y = b.convert(b.reshape(y, {s.at(0), outs, os[2], os[3]}), t);
       return c.has(3) ? b.map("a + b", {y, alongAxis(b, c.at(3), 1, 4)}) : y;
     },
     19};
@@ -130,7 +131,7 @@ const OpDef roiAlign{
       }
       // [regions, channels, rows, columns, row samples, column samples, 2, 2]
       const auto d = coordinates(8);
-      const std::vector<Expr> wide = {regions, s[1], bins[0], bins[1], samples, samples, 2, 2};
+      const std::vector<Expr> wide = {regions, s.at(1), bins[0], bins[1], samples, samples, 2, 2};
       const Expr row = load("$2", DType::I64, {d[0], d[2], d[4]}),
                  column = load("$3", DType::I64, {d[0], d[3], d[5]});
       Value v =

@@ -10,6 +10,8 @@
 namespace tektite {
 namespace {
 
+constexpr int64_t kLongest = 1 << 26;  // an axis: its places and weights are tables
+
 /// How one axis is resampled: for each place of the output the first of `taps` neighbours and their weights.
 struct Axis {
   int axis;
@@ -158,6 +160,8 @@ Value resized(Builder& b, const OpCall& c, std::vector<Axis> axes,
   for (Axis& a : axes) {
     if (a.in == a.out && std::fabs(a.scale - 1) < 1e-9 && a.roiStart == 0 && a.roiEnd == 1)
       continue;
+    if (a.out < 0 || a.out > kLongest)
+      userError("axis {} is resized to {}, expected 0 to {}", a.axis, a.out, kLongest);
     fillTaps(a, c, mode, transformation);
     x = resample(b, x, a, c.real("extrapolation_value", 0));
   }
@@ -167,7 +171,7 @@ Value resized(Builder& b, const OpCall& c, std::vector<Axis> axes,
 std::vector<Axis> axesIn(const Builder& b, const OpCall& c, const std::vector<int>& which) {
   std::vector<Axis> out;
   for (const int a : which) {
-    const Expr& extent = b.type(c.at(0)).shape[static_cast<size_t>(a)];
+    const Expr& extent = b.type(c.at(0)).shape.at(static_cast<size_t>(a));
     const auto n = asInteger(extent);
     out.push_back({a, n.value_or(-1), n.value_or(-1), 1});
   }
@@ -181,8 +185,10 @@ void setScales(std::vector<Axis>& axes, const std::vector<double>& scales) {
     if (scales[i] != 1 && axes[i].in < 0)
       userError("axis {} is scaled, and its extent is not a number", axes[i].axis);
     axes[i].scale = scales[i];
-    if (axes[i].in >= 0)
-      axes[i].out = static_cast<int64_t>(static_cast<double>(axes[i].in) * scales[i]);
+    const double scaled = static_cast<double>(axes[i].in) * scales[i];
+    if (!(std::fabs(scaled) <= static_cast<double>(kLongest)))
+      userError("axis {} is scaled by {}", axes[i].axis, scales[i]);
+    if (axes[i].in >= 0) axes[i].out = static_cast<int64_t>(scaled);
   }
 }
 
@@ -191,7 +197,7 @@ void setSizes(const Builder& b, const OpCall& c, std::vector<Axis>& axes,
   if (sizes.size() != axes.size()) userError("{} sizes for {} axes", sizes.size(), axes.size());
   std::vector<double> scales;
   for (size_t i = 0; i < axes.size(); i++) {
-    if (sizes[i] == b.type(c.at(0)).shape[static_cast<size_t>(axes[i].axis)]) continue;
+    if (sizes[i] == b.type(c.at(0)).shape.at(static_cast<size_t>(axes[i].axis))) continue;
     if (axes[i].in < 0)
       userError("axis {} is resized, and its extent is not a number", axes[i].axis);
     axes[i].out = needStatic(sizes[i], "a size");

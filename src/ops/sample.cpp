@@ -92,7 +92,7 @@ const OpDef gridSample{
       const Sampler sampler{b, mode, c.text("padding_mode", "zeros"),
                             c.integer("align_corners", 0) != 0, b.rank(x) - 2};
       const int n = sampler.n, rank = 2 + n;
-      std::vector<Expr> wide = {s[0], s[1]}, index = {var("d0"), var("d1")}, at = {var("d0")};
+      std::vector<Expr> wide = {s.at(0), s.at(1)}, index = {var("d0"), var("d1")}, at = {var("d0")};
       for (int i = 0; i < n; i++) {
         wide.push_back(g.at(static_cast<size_t>(i) + 1));
         at.push_back(var(coordinate(2 + i)));

@@ -85,7 +85,7 @@ const OpDef unique{
       order.erase(order.begin() + axis);
       order.insert(order.begin(), axis);
       const Value rows = b.transpose(x, order);
-      const Expr n = b.type(rows).shape[0];
+      const Expr n = b.type(rows).shape.at(0);
       const TensorType each{DType::I64, {n}};
       const Results found = routine(b, "unique", {rows}, {each, each, each, {DType::I64, {1}}},
                                     {{"sorted", {static_cast<double>(c.integer("sorted", 1))}}});

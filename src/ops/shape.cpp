@@ -82,16 +82,17 @@ const OpDef transpose{"Transpose", [](Builder& b, const OpCall& c) -> Values {
                         return b.transpose(c.at(0), permutation);
                       }};
 
-const OpDef squeezeOp{"Squeeze", [](Builder& b, const OpCall& c) -> Values {
-                        const Value x = c.at(0);
-                        if (const auto axes = inputOrAttribute(b, c, 1, "axes"))
-                          return squeeze(b, x, axesOf(*axes, b.rank(x)));
-                        std::vector<int> ones;
-                        for (int i = 0; i < b.rank(x); i++)
-                          if (needStatic(b.type(x).shape[static_cast<size_t>(i)], "an extent") == 1)
-                            ones.push_back(i);
-                        return squeeze(b, x, ones);
-                      }};
+const OpDef squeezeOp{
+    "Squeeze", [](Builder& b, const OpCall& c) -> Values {
+      const Value x = c.at(0);
+      if (const auto axes = inputOrAttribute(b, c, 1, "axes"))
+        return squeeze(b, x, axesOf(*axes, b.rank(x)));
+      std::vector<int> ones;
+      for (int i = 0; i < b.rank(x); i++)
+        if (needStatic(b.type(x).shape.at(static_cast<size_t>(i)), "an extent") == 1)
+          ones.push_back(i);
+      return squeeze(b, x, ones);
+    }};
 
 const OpDef unsqueezeOp{
     "Unsqueeze", [](Builder& b, const OpCall& c) -> Values {
@@ -140,7 +141,7 @@ Value sliceAlong(Builder& b, Value x, int axis, Expr start, Expr size, int64_t s
 const OpDef split{"Split", [](Builder& b, const OpCall& c) -> Values {
                     const Value x = c.at(0);
                     const int axis = axisOf(c.integer("axis", 0), b.rank(x));
-                    const Expr extent = b.type(x).shape[static_cast<size_t>(axis)];
+                    const Expr extent = b.type(x).shape.at(static_cast<size_t>(axis));
                     auto sizes = inputOrAttribute(b, c, 1, "split");
                     if (!sizes) {
                       const int64_t n = c.integer("num_outputs", c.outputs),
@@ -211,7 +212,7 @@ void sliceAxis(Builder& b, Expr extent, Expr start, Expr end, int64_t step, Expr
   for (size_t i = 0; i < axes.size(); i++) {
     axes[i] = axisOf(axes[i], b.rank(x));
     if (steps[i] == 0) userError("a step is 0");
-    extents.push_back(needStatic(b.type(x).shape[static_cast<size_t>(axes[i])], "an extent"));
+    extents.push_back(needStatic(b.type(x).shape.at(static_cast<size_t>(axes[i])), "an extent"));
     low.push_back(steps[i] > 0 ? 0 : -1);
     high.push_back(steps[i] > 0 ? extents[i] : extents[i] - 1);
     turn.push_back(steps[i] > 0 ? 1 : -1);
@@ -265,7 +266,8 @@ const OpDef slice{
             axisOf(axes ? needStatic(axes->at(i), "an axis") : static_cast<int64_t>(i), b.rank(x)));
         by[at] = steps ? needStatic(steps->at(i), "a step") : 1;
         if (by[at] == 0) userError("a step is 0");
-        sliceAxis(b, b.type(x).shape[at], (*starts)[i], (*ends)[i], by[at], first[at], sizes[at]);
+        sliceAxis(b, b.type(x).shape.at(at), (*starts)[i], (*ends)[i], by[at], first[at],
+                  sizes[at]);
       }
       return b.slice(x, first, sizes, by);
     }};
@@ -332,13 +334,13 @@ const OpDef depthToSpace{
         userError("attribute 'mode' is '{}', expected DCR or CRD", mode);
       if (s.size() != 4 || k < 1)
         userError("rank {} and block size {}, expected 4 and at least 1", s.size(), k);
-      const Expr depth = simplified(b, floorDiv(s[1], k * k));
-      const Shape split = mode == "DCR" ? Shape{s[0], k, k, depth, s[2], s[3]}
-                                        : Shape{s[0], depth, k, k, s[2], s[3]};
+      const Expr depth = simplified(b, floorDiv(s.at(1), k * k));
+      const Shape split = mode == "DCR" ? Shape{s.at(0), k, k, depth, s.at(2), s.at(3)}
+                                        : Shape{s.at(0), depth, k, k, s.at(2), s.at(3)};
       const std::vector<int> order =
           mode == "DCR" ? std::vector<int>{0, 3, 4, 1, 5, 2} : std::vector<int>{0, 1, 4, 2, 5, 3};
       return b.reshape(b.transpose(b.reshape(c.at(0), split), order),
-                       {s[0], depth, s[2] * k, s[3] * k});
+                       {s.at(0), depth, s.at(2) * k, s.at(3) * k});
     }};
 
 const OpDef spaceToDepth{
@@ -347,14 +349,14 @@ const OpDef spaceToDepth{
       const int64_t k = c.integer("blocksize");
       if (s.size() != 4 || k < 1)
         userError("rank {} and block size {}, expected 4 and at least 1", s.size(), k);
-      const Expr h = simplified(b, floorDiv(s[2], k)), w = simplified(b, floorDiv(s[3], k));
+      const Expr h = simplified(b, floorDiv(s.at(2), k)), w = simplified(b, floorDiv(s.at(3), k));
       const std::string mode = c.text("mode", "DCR");
       if (mode != "DCR" && mode != "CRD")
         userError("attribute 'mode' is '{}', expected DCR or CRD", mode);
       const std::vector<int> order =
           mode == "DCR" ? std::vector<int>{0, 3, 5, 1, 2, 4} : std::vector<int>{0, 1, 3, 5, 2, 4};
-      const Value blocks = b.reshape(c.at(0), {s[0], s[1], h, k, w, k});
-      return b.reshape(b.transpose(blocks, order), {s[0], s[1] * (k * k), h, w});
+      const Value blocks = b.reshape(c.at(0), {s.at(0), s.at(1), h, k, w, k});
+      return b.reshape(b.transpose(blocks, order), {s.at(0), s.at(1) * (k * k), h, w});
     }};
 
 const OpDef centerCropPad{
@@ -368,7 +370,7 @@ const OpDef centerCropPad{
       for (size_t i = 0; i < axes.size(); i++) {
         const int axis = axisOf(axes[i], rank);
         const auto at = static_cast<size_t>(axis);
-        const int64_t have = needStatic(b.type(x).shape[at], "an extent"), want = target.at(i);
+        const int64_t have = needStatic(b.type(x).shape.at(at), "an extent"), want = target.at(i);
         if (have > want) x = sliceAlong(b, x, axis, (have - want) / 2, want);
         if (have >= want) continue;
         std::vector<int64_t> before(static_cast<size_t>(rank), 0), after = before;

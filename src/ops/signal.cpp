@@ -25,7 +25,7 @@ Value transformed(Builder& b, Value x, Expr length, bool inverse, bool onesided)
   const Expr frequencies = onesided ? simplified(b, floorDiv(length, 2) + 1) : length;
   const DType t = b.dtype(x);
   return b.convert(
-      b.contract("rnp,knpq->rkq", x, fourier(b, t, length, frequencies, s[1], s[2], inverse),
+      b.contract("rnp,knpq->rkq", x, fourier(b, t, length, frequencies, s.at(1), s.at(2), inverse),
                  accumulatorOf(t)),
       t);
 }
@@ -40,14 +40,14 @@ Value realOfHalf(Builder& b, Value x, Expr length) {
   const Expr value =
       select(eq(part, 0), apply(Op::Cos, {angle}), apply(Op::Neg, {apply(Op::Sin, {angle})})) *
       select(once, imm(f, 1), imm(f, 2)) / cast(f, length);
-  const Value matrix = b.map(cast(t, value), {}, {length, b.type(x).shape[1], 2, 1});
+  const Value matrix = b.map(cast(t, value), {}, {length, b.type(x).shape.at(1), 2, 1});
   return b.convert(b.contract("rkp,nkpq->rnq", x, matrix, accumulatorOf(t)), t);
 }
 
 /// Cut or filled with zeros to `length` on axis 1.
 Value fitted(Builder& b, Value x, Expr length) {
   auto shape = b.type(x).shape;
-  if (shape[1] == length) return x;
+  if (shape.at(1) == length) return x;
   shape[1] = length;
   return b.view(x, shape, coordinates(static_cast<int>(shape.size())), imm(b.dtype(x), 0));
 }
@@ -74,30 +74,31 @@ Values dft(Builder& b, const OpCall& c) {
   const Value in = fitted(b, b.reshape(moved, {rows, time, parts}),
                           half ? simplified(b, floorDiv(length, 2) + 1) : length);
   const Value y = half ? realOfHalf(b, in, length) : transformed(b, in, length, inverse, onesided);
-  shape[shape.size() - 2] = b.type(y).shape[1];
+  shape[shape.size() - 2] = b.type(y).shape.at(1);
   shape.back() = half ? 1 : 2;
   return b.transpose(b.reshape(y, shape), back);
 }
 const OpDef dftOp{"DFT", dft, 17};
 
-const OpDef stft{"STFT", [](Builder& b, const OpCall& c) -> Values {
-                   Value x = c.at(0);
-                   const DType t = b.dtype(x);
-                   if (b.rank(x) == 2) x = unsqueeze(b, x, {2});
-                   const auto s = b.type(x).shape;
-                   const int64_t step = needIntegers(b, c.at(1), "the frame step").at(0);
-                   const int64_t length =
-                       c.has(3) ? needIntegers(b, c.at(3), "the frame length").at(0)
-                                : needStatic(b.type(c.at(2)).shape.at(0), "the window's length");
-                   const Expr frames = simplified(b, floorDiv(s[1] - length, step) + 1);
-                   const Value parts = b.transpose(x, {0, 2, 1});
-                   Value in = b.windows(parts, {length}, {step}, {1}, {0}, {frames},
-                                        imm(t, 0));  // [batch, parts, frames, length]
-                   if (c.has(2)) in = b.map("a * b", {in, c.at(2)});
-                   in = b.reshape(b.transpose(in, {0, 2, 3, 1}), {s[0] * frames, length, s[2]});
-                   const Value y = transformed(b, in, length, false, c.integer("onesided", 1) != 0);
-                   return b.reshape(y, {s[0], frames, b.type(y).shape[1], 2});
-                 }};
+const OpDef stft{
+    "STFT", [](Builder& b, const OpCall& c) -> Values {
+      Value x = c.at(0);
+      const DType t = b.dtype(x);
+      if (b.rank(x) == 2) x = unsqueeze(b, x, {2});
+      const auto s = b.type(x).shape;
+      const int64_t step = needIntegers(b, c.at(1), "the frame step").at(0);
+      const int64_t length = c.has(3)
+                                 ? needIntegers(b, c.at(3), "the frame length").at(0)
+                                 : needStatic(b.type(c.at(2)).shape.at(0), "the window's length");
+      const Expr frames = simplified(b, floorDiv(s.at(1) - length, step) + 1);
+      const Value parts = b.transpose(x, {0, 2, 1});
+      Value in = b.windows(parts, {length}, {step}, {1}, {0}, {frames},
+                           imm(t, 0));  // [batch, parts, frames, length]
+      if (c.has(2)) in = b.map("a * b", {in, c.at(2)});
+      in = b.reshape(b.transpose(in, {0, 2, 3, 1}), {s.at(0) * frames, length, s.at(2)});
+      const Value y = transformed(b, in, length, false, c.integer("onesided", 1) != 0);
+      return b.reshape(y, {s.at(0), frames, b.type(y).shape.at(1), 2});
+    }};
 
 /// Triangles between points that lie evenly on the mel scale: [spectrum bins, mel bins].
 const OpDef mel{

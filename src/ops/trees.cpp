@@ -130,7 +130,7 @@ Value scores(Builder& b, const Forest& f, Value x, const std::string& aggregate,
   const Value weights =
       constantOf(b, t, f.weights, {static_cast<int64_t>(f.features.size()), f.targets});
   const Value all =
-      b.gather(weights, {leaf}, {b.type(leaf).shape[0], b.type(leaf).shape[1], f.targets},
+      b.gather(weights, {leaf}, {b.type(leaf).shape.at(0), b.type(leaf).shape.at(1), f.targets},
                {indexLoad(b, 1, leaf, {var("d0"), var("d1")}), var("d2")}, imm(t, 0));
   Value y = squeeze(b,
                     b.reduce(aggregate == "MIN"   ? "min"

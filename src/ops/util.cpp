@@ -152,6 +152,12 @@ int64_t needStatic(const Expr& extent, std::string_view what) {
   userError("{} is {}, expected a number", what, toText(extent));
 }
 
+Expr lastExtent(const Builder& b, Value v) {
+  const auto& shape = b.type(v).shape;
+  if (shape.empty()) userError("an input is a scalar, expected at least rank 1");
+  return shape.back();
+}
+
 Expr productOf(const std::vector<Expr>& factors) {
   Expr all = 1;
   for (const Expr& f : factors) all = all * f;
@@ -201,10 +207,11 @@ Expr indexLoad(const Builder& b, int operand, Value indices, std::vector<Expr> a
 Value squeeze(Builder& b, Value v, const std::vector<int>& axes) {
   std::vector<Expr> shape;
   for (int i = 0; i < b.rank(v); i++)
-    if (std::find(axes.begin(), axes.end(), i) == axes.end()) shape.push_back(b.type(v).shape[i]);
+    if (std::find(axes.begin(), axes.end(), i) == axes.end())
+      shape.push_back(b.type(v).shape.at(i));
   for (const int a : axes)
-    if (!isConstant(b.type(v).shape[a], 1))
-      userError("axis {} has extent {}, expected 1", a, toText(b.type(v).shape[a]));
+    if (!isConstant(b.type(v).shape.at(a), 1))
+      userError("axis {} has extent {}, expected 1", a, toText(b.type(v).shape.at(a)));
   return axes.empty() ? v : b.reshape(v, shape);
 }
 
@@ -217,14 +224,14 @@ Value unsqueeze(Builder& b, Value v, const std::vector<int>& axes) {
 Value alongAxis(Builder& b, Value v, int axis, int rank) {
   std::vector<Expr> shape(rank, 1);
   if (b.rank(v) != 1) userError("a parameter has rank {}, expected 1", b.rank(v));
-  shape[axis] = b.type(v).shape[0];
+  shape[axis] = b.type(v).shape.at(0);
   return b.reshape(v, shape);
 }
 
 Value meanOver(Builder& b, Value v, const std::vector<int>& axes) {
   const DType t = b.dtype(v);
   Expr n = 1;
-  for (const int a : axes) n = n * b.type(v).shape[a];
+  for (const int a : axes) n = n * b.type(v).shape.at(a);
   const Expr sum = var(operandName(0), t);
   const Op divide = isFloat(t) ? Op::Div : Op::TruncDiv;
   const auto constant = asInteger(n);

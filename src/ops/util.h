@@ -35,6 +35,7 @@ std::optional<std::vector<int64_t>> inputOrAttribute(const Builder&, const OpCal
 
 Expr simplified(const Builder&, const Expr&);  ///< under the ranges of the named dims
 int64_t needStatic(const Expr& extent, std::string_view what);
+Expr lastExtent(const Builder&, Value);  ///< UserError: of a scalar
 Expr productOf(const std::vector<Expr>&);
 /// total / part where that is exact by the factors of both; nothing otherwise.
 std::optional<Expr> divideFactors(const std::vector<Expr>& total, const std::vector<Expr>& part);
