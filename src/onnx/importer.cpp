@@ -239,7 +239,7 @@ std::vector<FixedState> Importer::fixedStates(Builder& into, Scope& scope,
   return fixed;
 }
 
-/// In the model itself an If is one of its branches: the condition is known, or the part ends. Inside a loop's graph it may be both.
+/// An If is one of its branches, whose nodes follow in a frame of their own, so that a part may end in it.
 bool Importer::branch(Builder& into, std::vector<Frame>& stack, const onnx::NodeProto& n,
                       const std::string& name) {
   if (n.op_type() != "If" || !domainOf(n.domain()).empty() || n.input_size() != 1) return false;
@@ -247,8 +247,7 @@ bool Importer::branch(Builder& into, std::vector<Frame>& stack, const onnx::Node
   const Value condition = lookup(into, *scope, n.input(0));
   if (!condition) userError("input '{}' is not defined by any node before", n.input(0));
   const auto known = scalarOf(into, condition);
-  if (!known && &into == &b) throw NeedValue{condition, "the condition", {}, {}};
-  if (!known) return false;
+  if (!known) throw NeedValue{condition, "the condition", {}, {}};
   for (const auto& a : n.attribute()) {
     if (a.name() != (*known ? "then_branch" : "else_branch") || !a.has_g()) continue;
     if (stack.size() >= kMostFrames) userError("branches are nested without end");

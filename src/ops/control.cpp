@@ -9,39 +9,12 @@
 namespace tektite {
 namespace {
 
-/// A known condition takes its branch at once.
-const OpDef ifOp{
-    "If", [](Builder& b, const OpCall& c) -> Values {
-      const Body &then = c.body("then_branch"), &otherwise = c.body("else_branch");
-      const Value condition = b.reshape(c.at(0), {});
-      if (const auto known = scalarOf(b, c.at(0))) {
-        const Body& taken = *known ? then : otherwise;
-        return taken.build(b, {}, taken.captured);
-      }
-      // Both branches get what either reads.
-      std::vector<Value> all = then.captured;
-      all.insert(all.end(), otherwise.captured.begin(), otherwise.captured.end());
-      const auto branch = [&](const Body& body, size_t from) {
-        return nest(
-            b, {}, all,
-            [&](Builder& inner, const std::vector<Value>&, const std::vector<Value>& around) {
-              const auto first = around.begin() + static_cast<long>(from);
-              return body.build(inner, {},
-                                {first, first + static_cast<long>(body.captured.size())});
-            });
-      };
-      const Nested yes = branch(then, 0), no = branch(otherwise, then.captured.size());
-      Node node{Branch{yes.graph, no.graph}, {condition}, {}, "", b.origin};
-      node.operands.insert(node.operands.end(), yes.captured.begin(), yes.captured.end());
-      for (size_t i = 0; i < yes.graph->outputs.size(); i++) {
-        const TensorType t = yes.graph->type(yes.graph->outputs[i]),
-                         e = no.graph->type(no.graph->outputs.at(i));
-        if (!(t == e))
-          userError("result {} is {} in one branch and {} in the other", i, toText(t), toText(e));
-        node.results.push_back(t);
-      }
-      return b.add(std::move(node));
-    }};
+/// The branch that the condition takes; so the condition has to be known.
+const OpDef ifOp{"If", [](Builder& b, const OpCall& c) -> Values {
+                   const double condition = needScalar(b, c.at(0), "the condition");
+                   const Body& taken = c.body(condition != 0 ? "then_branch" : "else_branch");
+                   return taken.build(b, {}, taken.captured);
+                 }};
 
 /// Is it a constant that says yes?
 bool alwaysTrue(const Builder& b, Value v) {
