@@ -63,8 +63,11 @@ class Search {
       if (n < extent) out.insert(n);
     for (int64_t n = 16; n < extent; n *= 2)
       if (n <= 512 || n * n >= extent) out.insert(n);
+    // Parts along the lanes of a product are whole panels of a few vectors.
+    const int64_t unit = innermost && contraction_ && target_.warp == 1 ? 4 * lanes : 1;
     for (int64_t parts : {target_.cores, 3 * target_.cores, 8 * target_.cores})
-      out.insert(std::max<int64_t>(1, (extent + parts - 1) / parts));
+      out.insert(std::clamp<int64_t>((extent + parts * unit - 1) / (parts * unit) * unit,
+                                     std::min<int64_t>(extent, 1), extent));
     if (contraction_ && extent > 48) out.insert(48);
     std::vector<int64_t> kept;
     for (const int64_t n : out)
