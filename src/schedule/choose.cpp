@@ -3,6 +3,7 @@
 #include <functional>
 #include <numeric>
 
+#include "fusion/stages.h"
 #include "schedule/layout.h"
 #include "schedule/schedule.h"
 #include "support/check.h"
@@ -13,9 +14,8 @@ namespace {
 constexpr int64_t kSetBytes = 4096;  // lines that far apart share a set of L1
 constexpr int64_t kRowsOfSet =
     7;  // more rows of a register tile in one set push each other out (Zen 4, 14 rows: 113 -> 88 GFLOP/s)
-constexpr double kUnhiddenL2 = 0.2;  // share of the loads from L2 of a panel that L1 doesn't hold
-constexpr double kCrowded = 0.25;    // so much slower
-constexpr int kTurnedLanes = 16;     // of a block that is transposed in registers
+constexpr double kCrowded = 0.25;  // so much slower
+constexpr int kTurnedLanes = 16;   // of a block that is transposed in registers
 constexpr int64_t kApartElements =
     4096;  // 64 MB sum of squares on one Zen 4 core: 16.4 GB/s side by side, 21.5 apart
 
@@ -59,6 +59,15 @@ bool idempotent(const Stage& stage) {
     for (const StageStore& s : *stores)
       if (!s.combine.empty()) return false;
   return true;
+}
+
+/// Does a stored value depend on what was there before? Such points are computed once only: blocks of rows may not overlap.
+bool updates(const Stage& stage) {
+  for (const auto* stores : {&stage.inner, &stage.outer})
+    for (const StageStore& s : *stores)
+      for (const Expr& e : loadsOf(stage))
+        if (e.as<Load>()->buffer == s.buffer) return true;
+  return false;
 }
 
 /// Loops over space axes, the largest stride of the stores outermost, then the reduce axes by the strides of what they read.
@@ -137,7 +146,7 @@ StageSchedule chooseSimple(const GroupPlan& plan, const TileList& list, const St
     }
   }
   if (!idempotent(stage)) s = {};  // scatter: in order, one element at a time
-  if (idempotent(stage) && stage.accumulators.empty()) {
+  if (idempotent(stage) && !updates(stage) && stage.accumulators.empty()) {
     const int lanes = std::min(widest, kTurnedLanes);
     for (int from = 0; from < static_cast<int>(stage.axes.size()); from++)
       for (int to = 0; to < static_cast<int>(stage.axes.size()); to++) {
@@ -185,26 +194,21 @@ struct TileProblem {
   int lanes;
   bool panels, direct;  ///< operands along the lanes that are packed, that aren't
   bool square;          ///< 8 rows, or as many as lanes: to be transposed
-  double vectorBytes;   ///< one vector of the panels' operand, over the whole reduction
+  bool exact;           ///< blocks of rows may not overlap
   std::vector<std::pair<bool, bool>>
       loads;  ///< of a multiplication: does each differ along the lanes, from row to row?
   int64_t
       rowsApart;  ///< bytes from row to row of the operand that is broadcast, at most kSetBytes; 0: none
 };
 
-/// Multiplications a slot of `v` vectors by `u` rows: bound by loads, by latency, by L2 where L1 doesn't hold a panel, by rows that push
-/// each other out of L1.
+/// Multiplications a slot of `v` vectors by `u` rows: bound by loads, by latency, by rows that push each other out of L1.
 double tileRate(const TileProblem& p, int v, int u, const Target& target) {
-  const Level *l1 = target.level("l1"), *l2 = target.level("l2");
   double loads = 0;
   for (const auto& [alongLanes, alongRows] : p.loads)
     loads += (alongLanes ? v : 1) * (alongRows ? u : 1);
   const double reuse = u * v / std::max(loads, 1.0);
   const double latency = std::min(1.0, u * v / (target.fmaLatency * target.fmaPerCycle));
   double time = 1;
-  if (l1 && l2 && l2->bytesPerSecond > 0 && v * p.vectorBytes > static_cast<double>(l1->bytes) / 2)
-    time += kUnhiddenL2 * target.vectorBytes * target.fmaPerCycle * target.hertz /
-            l2->bytesPerSecond / u;
   if (u * p.rowsApart > kRowsOfSet * kSetBytes) time += kCrowded;
   return latency * std::min(1.0, target.loadsPerCycle / target.fmaPerCycle * reuse) *
          (1 + 0.02 * reuse) / time;
@@ -223,6 +227,7 @@ TileShape registerTile(const TileProblem& p, const Target& target) {
     for (int u = 1; u <= 16; u++) {
       if (u > p.smallestUnroll || v * u + v + temporaries > target.vectorRegisters) break;
       if (p.square && u != 8 && u != p.lanes) continue;
+      if (p.exact && (p.smallestUnroll != p.unrollExtent || p.unrollExtent % u)) continue;
       const double rest = static_cast<double>((p.vectorExtent - full + p.lanes - 1) / p.lanes *
                                               p.lanes);  // one vector at a time, or a padded panel
       const double rate = tileRate(p, v, u, target);
@@ -249,7 +254,7 @@ double multiplicationsOf(const Stage& stage, const std::vector<Expr>& index) {
 
 int64_t roomForPanels(const Target& target) {
   const Level* l2 = target.level("l2");
-  return l2 ? l2->bytes : INT64_MAX;
+  return l2 ? l2->bytes / 2 : INT64_MAX;  // the rest is for what goes by
 }
 
 /// What panels of an operand take for one execution of the stage.
@@ -360,7 +365,7 @@ StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, con
       const bool none = operands.packed.empty();
       const TileShape t =
           registerTile({n, smallestExtent(axis, list), align, m, std::min(smallest, m), lanes,
-                        !none, operands.direct || none, across, depth * lanes * element,
+                        !none, operands.direct || none, across, updates(stage),
                         loadsAlong(accesses, axis, u < 0 ? nullptr : &stage.axes[u]),
                         u < 0 ? 0 : rowsApart(accesses, stage.axes[u])},
                        target);

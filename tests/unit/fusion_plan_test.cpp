@@ -124,6 +124,37 @@ TEST(FusionPlan, PaddedWindowsAreBoxed) {
   c.check();
 }
 
+/// The guard asks for less than the source has: a slice of it, padded.
+TEST(FusionPlan, WindowsOfAPartAreBoxed) {
+  Case c;
+  const Value x = c.in("x", {5, 20}), w = c.in("w", {6, 5, 4});
+  const Expr d0 = var("d0"), d1 = var("d1"), d2 = var("d2");
+  const Value windows =
+      c.b.view(x, {5, 8, 4}, {d0, d1 * Expr(2) + d2 - Expr(1)}, imm(DType::F32, 0),
+               logicalAnd(le(2, d1 * Expr(2) + d2), lt(d1 * Expr(2) + d2, 15)));
+  c.planned({c.b.contract("chi,oci->oh", windows, w)});
+  EXPECT_EQ(c.stages(), 2u);
+  for (const PlanBuffer& b : c.plan.buffers)
+    EXPECT_LE(b.type.elements(), std::max(5 * 20, 6 * 5 * 4)) << toText(c.plan);
+  EXPECT_TRUE(c.plan.lists[0].stages[1].contraction);
+  c.check();
+}
+
+TEST(FusionPlan, QuantisedConstantsStaySmall) {
+  Case c;
+  static const std::vector<int8_t> bytes(24 * 50, 3);
+  auto data = std::make_shared<ConstData>();
+  data->data = bytes.data();
+  data->bytes = bytes.size();
+  const Value x = c.in("x", {40, 24}), w = c.b.constant({DType::I8, {24, 50}}, data);
+  const Value wide = c.b.map("f32(i32(a) - 1) * 0.25", {w});
+  c.planned({c.b.contract("mk,kn->mn", x, wide)});
+  EXPECT_EQ(c.stages(), 1u);
+  EXPECT_EQ(c.scratch(), 0u);
+  EXPECT_TRUE(c.plan.lists[0].stages[0].contraction);
+  c.check();
+}
+
 TEST(FusionPlan, RowsOfScoresBetweenTwoProducts) {
   Case c;
   const Value q = c.in("q", {2, 3, 20, 8}), k = c.in("k", {2, 3, 17, 8}),

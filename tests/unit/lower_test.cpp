@@ -296,6 +296,35 @@ TEST(Lower, BlocksAreTransposedOnTheWayOut) {
            });
 }
 
+/// A product that adds to what is there: rows that blocks don't divide must not be added twice.
+TEST(Lower, UpdatedRowsAreComputedOnce) {
+  const int64_t m = 29, n = 40, d = 6;
+  GroupPlan p;
+  p.buffers = {buffer(PlanBuffer::Input, "x", {m, d}), buffer(PlanBuffer::Constant, "w", {d, n}),
+               buffer(PlanBuffer::Output, "y", {m, n}), scratch("s", {m, n}, {{0, m}, {0, n}}, 0)};
+  const StageAxis row{"i0", m, false, {0, m}}, column{"i1", n, false, {0, n}};
+  Stage one, add, out;
+  one.axes = add.axes = out.axes = {row, column};
+  one.inner = {{"s", {i0, i1}, imm(DType::F32, 1), "", {}}};
+  add.axes.push_back({"i2", d, true, {0, d}});
+  add.contraction = true;
+  add.accumulators = {
+      {builtinCombine("sum", DType::F32), {at("x", {i0, i2}) * at("w", {i2, i1})}, {"a0"}}};
+  add.outer = {{"s", {i0, i1}, at("s", {i0, i1}) + acc("a0"), "", {}}};
+  out.inner = {{"y", {i0, i1}, at("s", {i0, i1}), "", {}}};
+  p.lists = {{{}, {one, add, out}, -1}};
+  everyWay(p, {{"x", random(m * d, 9)}, {"w", random(d * n, 10)}},
+           [&](const Arrays& a, const std::string& how) {
+             for (int64_t i = 0; i < m; i++)
+               for (int64_t j = 0; j < n; j++) {
+                 double want = 1;
+                 for (int64_t k = 0; k < d; k++)
+                   want += double(a.at("x")[i * d + k]) * a.at("w")[k * n + j];
+                 ASSERT_NEAR(a.at("y")[i * n + j], want, 1e-5) << how << " " << i << " " << j;
+               }
+           });
+}
+
 TEST(Lower, AxesThatAreOneInMemoryBecomeOne) {
   GroupPlan p;
   p.buffers = {buffer(PlanBuffer::Input, "x", {4, 6, 5, 7}), buffer(PlanBuffer::Constant, "b", {6}),
