@@ -67,6 +67,22 @@ expect 0 "$tektite" run dims.tk --dim n=0 --json; json "d['outputs'][0]['shape']
 expect 0 "$tektite" explain good.tk --json
 json "d['launches'] == 1 and d['launches_unfused'] >= 1 and d['bytes'] >= d['bytes_minimum'] and d['peak_bytes'] == 0 and d['kernels'][0]['flops'] >= 0"
 expect 0 "$tektite" explain good.tk --edges
+expect 0 "$tektite" explain good.tk --html page.html
+python3 - <<'P' || fail "explain --html: $(head -c 600 page.html)"
+import html.parser, json
+class Page(html.parser.HTMLParser):
+    def __init__(self):
+        super().__init__(); self.data, self.inside, self.tags, self.links = "", False, [], []
+    def handle_starttag(self, tag, attributes):
+        self.inside = ("id", "data") in attributes; self.tags.append(tag); self.links += [v for k, v in attributes if k in ("src", "href")]
+    def handle_data(self, text):
+        if self.inside: self.data += text
+    def handle_endtag(self, tag): self.inside = False
+page = Page(); page.feed(open("page.html").read())
+data = json.loads(page.data)
+assert "svg" in page.tags and not page.links, page.links
+assert data["kernels"][0]["loops"] and data["kernels"][0]["code"] and data["edges"] and data["kernels"][0]["memory_ms"] > 0
+P
 expect 0 "$tektite" what-if good.tk --cut %2,%3 --json; json "d['before']['launches'] == 1 and d['after']['launches'] == 2 and d['edges'][0]['reason'] == 'user fence'"
 expect 0 "$tektite" what-if good.tk --fuse %2,%4 --json; json "d['before'] == d['after'] and d['edges'] == []"
 expect 0 "$tektite" run good.tk --cut %3,*

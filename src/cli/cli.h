@@ -67,6 +67,7 @@ std::vector<Prepared> partsOf(Prepared);
 void printPart(const std::vector<Prepared>& parts,
                size_t i);  ///< a heading, where there are several
 std::vector<Array> readArrays(const std::string& folder, const std::string& stem, size_t count);
+void writeText(const std::string& path, const std::string& text);
 std::vector<Array> newOutputs(const Program&);
 std::vector<const void*> pointersTo(const std::vector<Array>&);
 std::vector<void*> writablePointersTo(const std::vector<Array>&);

@@ -16,13 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void writeText(const std::string& path, const std::string& text) {
-  std::ofstream file(path);
-  file << text;
-  file.close();
-  if (!file) userError("{}: cannot be written: {}", path, std::strerror(errno));
-}
-
 std::string readText(const std::string& path) {
   std::ifstream file(path);
   if (!file || fs::is_directory(path))
@@ -52,6 +45,13 @@ std::vector<std::pair<std::string, std::string>> namePairs(const Options& option
 }
 
 }  // namespace
+
+void writeText(const std::string& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text;
+  file.close();
+  if (!file) userError("{}: cannot be written: {}", path, std::strerror(errno));
+}
 
 Progress::~Progress() {
   if (shown_ && isatty(2)) std::fputs("\r\033[K", stderr);

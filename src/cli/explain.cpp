@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "cli/cli.h"
 #include "runtime/report.h"
+#include "runtime/report_html.h"
 #include "support/check.h"
 
 namespace tektite::cli {
@@ -15,6 +17,15 @@ std::shared_ptr<const Program> plan(const Prepared& p, bool unfused) {
   options.code = false;
   if (unfused) options.interpret = true;  // its kernels aren't looked at
   return compile(p.graph, options);
+}
+
+/// page.html, page_2.html, ...
+std::string partName(const std::string& path, size_t part) {
+  if (part == 0) return path;
+  const std::filesystem::path p(path);
+  return (p.parent_path() /
+          fmt::format("{}_{}{}", p.stem().string(), part + 1, p.extension().string()))
+      .string();
 }
 
 bool namesNode(const Report& report, const std::string& name) {
@@ -33,6 +44,8 @@ int explain(const Options& options) {
     const std::shared_ptr<const Program> fused = plan(p, p.options.fusion.unfused),
                                          unfused = plan(p, true);
     const Report report = makeReport(*fused, unfused.get());
+    if (options.given("--html"))
+      writeText(partName(options.text("--html"), i), toHtml(*fused, report, p.options.target));
     if (options.given("--json")) {
       json.push_back(nlohmann::ordered_json::parse(toJson(report)));
       continue;

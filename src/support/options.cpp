@@ -50,6 +50,8 @@ constexpr OptionInfo kOptions[] = {
     {"--markdown", "", "ops", "", "as a table in Markdown"},
     {"--measure", "", "machine", "", "also FMA peak and bandwidths, by running"},
     {"--edges", "", "explain", "", "every edge's verdict"},
+    {"--html", "FILE", "explain", "",
+     "also one page: kernels, their loops and code, and every verdict"},
     {"--cache-dir", "DIR", "model", "",
      "where compiled code is kept; $XDG_CACHE_HOME/tektite otherwise", "TEKTITE_CACHE"},
     {"--no-cache", "", "model", "", "neither read nor write compiled code on disk"},

@@ -1,0 +1,141 @@
+#include "runtime/report_html.h"
+
+#include <nlohmann/json.hpp>
+
+namespace tektite {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Seconds that moving the bytes takes at least, and the arithmetic.
+double memorySeconds(const KernelReport& k, const Target& t) {
+  const Level& main = t.levels.back();
+  const double all = main.bytesPerSecond * t.cores;
+  const double rate = main.sharedBytesPerSecond > 0 ? main.sharedBytesPerSecond : all;
+  return rate > 0 ? static_cast<double>(k.bytesRead + k.bytesWritten) / rate : 0;
+}
+double arithmeticSeconds(const KernelReport& k, const Target& t) {
+  return k.flops / (2 * t.fmaPerCycle * t.lanes(4) * t.hertz * t.cores);
+}
+
+/// For each step: the steps that made what it reads.
+std::vector<std::vector<int>> sourcesOf(const Program& p) {
+  std::map<int, int> madeBy;
+  std::vector<std::vector<int>> out;
+  for (const Step& step : p.steps) {
+    const size_t reads = step.node < 0 ? 1 : p.graph.nodes[step.node].operands.size();
+    std::vector<int>& mine = out.emplace_back();
+    const auto read = [&](int slot) {
+      if (const auto at = madeBy.find(slot); at != madeBy.end()) mine.push_back(at->second);
+    };
+    if (step.node < 0) {
+      for (size_t i = 0; i < reads; ++i) read(step.slots[i]);
+    } else {
+      for (const Value& v : p.graph.nodes[step.node].operands)
+        if (const auto at = p.slotOf.find(v); at != p.slotOf.end()) read(at->second);
+    }
+    const int number = static_cast<int>(out.size()) - 1;
+    if (step.node < 0) {
+      madeBy[step.slots.back()] = number;
+    } else {
+      for (size_t r = 0; r < p.graph.nodes[step.node].results.size(); ++r)
+        if (const auto at = p.slotOf.find({step.node, static_cast<int>(r)}); at != p.slotOf.end())
+          madeBy[at->second] = number;
+    }
+  }
+  return out;
+}
+
+Json dataOf(const Program& program, const Report& report, const Target& target) {
+  Json data = Json::parse(toJson(report));
+  data["target"] = target.name;
+  const std::vector<std::vector<int>> sources = sourcesOf(program);
+  for (size_t i = 0; i < program.steps.size(); ++i) {
+    Json& kernel = data["kernels"][i];
+    kernel["sources"] = sources[i];
+    kernel["memory_ms"] = memorySeconds(report.kernels[i], target) * 1e3;
+    kernel["arithmetic_ms"] = arithmeticSeconds(report.kernels[i], target) * 1e3;
+    if (program.steps[i].kernel < 0) continue;
+    const KernelInfo& info = program.kernels[static_cast<size_t>(program.steps[i].kernel)];
+    kernel["plan"] = info.plan;
+    kernel["schedule"] = info.schedule;
+    kernel["loops"] = info.text;
+    kernel["code"] = info.artifact.text;
+  }
+  return data;
+}
+
+constexpr const char* kHead = R"(<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>tektite explain</title>
+<style>
+body{font:14px/1.4 system-ui,sans-serif;margin:0;display:grid;grid-template-columns:minmax(20rem,1fr) minmax(20rem,1fr);height:100vh;color:#222}
+section{overflow:auto;padding:1rem}
+#detail{border-left:1px solid #ccc}
+h1{font-size:1.2rem;margin:0 0 .5rem}h2{font-size:1rem;margin:1rem 0 .3rem}
+pre{background:#f6f6f4;padding:.5rem;overflow:auto;max-height:24rem;font-size:12px}
+table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:.15rem .4rem;border-bottom:1px solid #eee;vertical-align:top}
+tr.edge,g.kernel,div.bar{cursor:pointer}tr.edge:hover,div.bar:hover{background:#eef}
+.unfused{color:#a33}.fused{color:#275}
+g.kernel rect{stroke:#555}g.chosen rect{stroke:#000;stroke-width:3}
+path{fill:none;stroke:#999}
+.track{background:#eee;height:.8rem;position:relative;margin:.1rem 0 .4rem}.track span{position:absolute;top:0;bottom:0;left:0}
+.time{background:#9ab}.least{background:#468}
+</style></head><body>
+<section><h1>tektite explain</h1><div id="totals"></div><h2>Kernels</h2><svg id="graph"></svg>
+<h2>Predicted time, and the least that memory and arithmetic allow (dark)</h2><div id="bars"></div></section>
+<section id="detail"><div id="kernel">Choose a kernel, a bar or an edge.</div><h2>Edges</h2><input id="filter" placeholder="filter by name or verdict"><table id="edges"></table></section>
+<script type="application/json" id="data">)";
+
+constexpr const char* kTail = R"(</script>
+<script>
+const data = JSON.parse(document.getElementById('data').textContent), K = data.kernels;
+const el = (tag, text, cls) => { const e = document.createElement(tag); if (text !== undefined) e.textContent = text; if (cls) e.className = cls; return e; };
+const svg = (tag, attrs) => { const e = document.createElementNS('http://www.w3.org/2000/svg', tag); for (const a in attrs) e.setAttribute(a, attrs[a]); return e; };
+const bytes = b => b >= 1e9 ? (b / 1e9).toFixed(2) + ' GB' : b >= 1e6 ? (b / 1e6).toFixed(2) + ' MB' : b >= 1e3 ? (b / 1e3).toFixed(1) + ' kB' : b + ' B';
+const ms = t => t >= 1 ? t.toFixed(2) + ' ms' : (t * 1e3).toFixed(1) + ' us';
+document.getElementById('totals').textContent = `${data.target}: ${data.launches} launches (${data.launches_unfused} unfused), ${bytes(data.bytes)} of main memory (${bytes(data.bytes_unfused)} unfused, at least ${bytes(data.bytes_minimum)}), peak of intermediates ${bytes(data.peak_bytes)}, predicted ${ms(data.predicted_ms)} (${ms(data.predicted_ms_unfused)} unfused)`;
+const level = [], row = {}, W = 190, H = 44, colour = i => `hsl(${i * 47 % 360} 60% 85%)`;
+K.forEach((k, i) => { level[i] = Math.max(-1, ...k.sources.map(s => level[s])) + 1; k.x = row[level[i]] = (row[level[i]] ?? -1) + 1; });
+const graph = document.getElementById('graph'), boxes = [];
+graph.setAttribute('width', (Math.max(0, ...K.map(k => k.x)) + 1) * (W + 20));
+graph.setAttribute('height', (Math.max(0, ...level) + 1) * (H + 26));
+const at = i => [K[i].x * (W + 20) + 2, level[i] * (H + 26) + 2];
+K.forEach((k, i) => k.sources.forEach(s => { const [x, y] = at(s), [u, v] = at(i);
+  graph.append(svg('path', { d: `M${x + W / 2} ${y + H} C${x + W / 2} ${y + H + 20} ${u + W / 2} ${v - 20} ${u + W / 2} ${v}` })); }));
+K.forEach((k, i) => { const [x, y] = at(i), g = svg('g', { class: 'kernel' }); boxes.push(g);
+  g.append(svg('rect', { x, y, width: W, height: H, rx: 6, fill: colour(i) }));
+  [k.name.slice(0, 26), `${(k.nodes || []).length} nodes, ${bytes(k.bytes_read + k.bytes_written)}`].forEach((t, n) => { const s = svg('text', { x: x + 8, y: y + 18 + 16 * n, 'font-size': 12 }); s.textContent = t; g.append(s); });
+  g.onclick = () => show(i); graph.append(g); });
+function show(i) {
+  boxes.forEach((b, n) => b.setAttribute('class', n === i ? 'kernel chosen' : 'kernel'));
+  const k = K[i], box = document.getElementById('kernel'); box.replaceChildren(el('h1', k.name));
+  const facts = el('table'); box.append(facts);
+  [['nodes', (k.nodes || []).join(', ')], ['read, written', `${bytes(k.bytes_read)}, ${bytes(k.bytes_written)}`], ['scratch of a tile', bytes(k.scratch_bytes)], ['work', `${k.flops.toExponential(3)} flop, ${k.recompute.toFixed(2)} times recomputed`],
+   ['vector registers', k.registers], ['predicted', `${ms(k.predicted_ms)}; memory at least ${ms(k.memory_ms)}, arithmetic ${ms(k.arithmetic_ms)}`]].forEach(([a, b]) => { const r = el('tr'); r.append(el('th', a), el('td', b)); facts.append(r); });
+  [['plan', k.plan], ['schedule', k.schedule], ['loops', k.loops], ['code', k.code]].forEach(([title, text]) => { if (!text) return; const d = el('details'); if (title === 'loops') d.open = true; d.append(el('summary', title), el('pre', text)); box.append(d); });
+}
+const most = Math.max(...K.map(k => k.predicted_ms), 1e-9), bars = document.getElementById('bars');
+K.forEach((k, i) => { const b = el('div', `${k.name} ${ms(k.predicted_ms)}`, 'bar'), t = el('div', '', 'track'), p = el('span', '', 'time'), m = el('span', '', 'least');
+  p.style.width = 100 * k.predicted_ms / most + '%'; m.style.width = 100 * Math.min(Math.max(k.memory_ms, k.arithmetic_ms), k.predicted_ms) / most + '%';
+  t.append(p, m); b.append(t); b.onclick = () => show(i); bars.append(b); });
+const owner = {}; K.forEach((k, i) => (k.nodes || []).forEach(n => (owner[n] ??= []).push(i)));
+const table = document.getElementById('edges'), filter = document.getElementById('filter');
+function list() { table.replaceChildren(); const want = filter.value.toLowerCase();
+  data.edges.forEach(e => { const text = `${e.from} \u2192 ${e.to}`, verdict = e.verdict === 'unfused' ? e.sentence : `${e.verdict}, ${bytes(e.numbers.bytes_saved)} and ${e.numbers.launches_saved} launches saved`;
+    if (want && !(text + verdict).toLowerCase().includes(want)) return;
+    const r = el('tr', undefined, 'edge'); r.append(el('td', text), el('td', verdict, e.verdict === 'unfused' ? 'unfused' : 'fused'));
+    r.onclick = () => { const o = owner[e.to]; if (o) show(o[0]); }; table.append(r); }); }
+filter.oninput = list; list();
+</script></body></html>
+)";
+
+}  // namespace
+
+std::string toHtml(const Program& program, const Report& report, const Target& target) {
+  std::string data = dataOf(program, report, target).dump();
+  for (size_t at = data.find("</"); at != std::string::npos; at = data.find("</", at + 3))
+    data.replace(at, 2, "<\\/");  // a name must not end the element
+  return kHead + data + kTail;
+}
+
+}  // namespace tektite
