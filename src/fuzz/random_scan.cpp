@@ -10,6 +10,45 @@ TensorType stacked(TensorType t, int64_t steps) {
   return t;
 }
 
+Node map(const char* body, std::vector<Value> operands, const TensorType& type) {
+  const auto variable = [](const std::string& name) { return var(name, DType::F32); };
+  const Expr half = variable(operandName(0)) * imm(DType::F32, 0.5);
+  return {.kind = Map{body[0] == '+' ? half + variable(operandName(1)) : half},
+          .operands = std::move(operands),
+          .results = {type},
+          .name = {},
+          .origin = {}};
+}
+
+/// A fading sum of another scan's slices, halved first: its last value and all values.
+void follow(Graph& g, Value slices, bool back) {
+  const TensorType stack = g.type(slices);
+  TensorType slice = stack;
+  slice.shape.erase(slice.shape.begin());
+  Graph body;
+  const auto input = [&] {
+    return body.add(
+        {.kind = Input{}, .operands = {}, .results = {slice}, .name = {}, .origin = {}});
+  };
+  const Value state = input(), x = input();
+  const Value next = body.add(map("+", {state, x}, slice));
+  body.outputs = {next, next};
+  const Value halved = g.add(map("", {slices}, stack));
+  const Value zero = g.add({.kind = Const{nullptr, imm(DType::F32, 0)},
+                            .operands = {},
+                            .results = {slice},
+                            .name = {},
+                            .origin = {}});
+  const Value made =
+      g.add({.kind = Scan{std::make_shared<const Graph>(std::move(body)), 1, 1, {back, back}},
+             .operands = {zero, halved},
+             .results = {slice, stack},
+             .name = {},
+             .origin = {}});
+  g.outputs.push_back(made);
+  g.outputs.push_back({made.node, 1});
+}
+
 }  // namespace
 
 Graph randomScan(uint64_t seed, const RandomGraphOptions& options) {
@@ -63,10 +102,16 @@ Graph randomScan(uint64_t seed, const RandomGraphOptions& options) {
       static_cast<size_t>(scan.scanned) + last.size() - static_cast<size_t>(scan.states);
   for (size_t i = 0; i < flags; i++) scan.reverse.push_back(random.oneIn(3));
   scan.body = std::make_shared<const Graph>(std::move(body));
+  const Scan made = scan;
   node.kind = std::move(scan);
   const int results = static_cast<int>(node.results.size());
   const Value first = out.add(std::move(node));
   for (int r = 0; r < results; r++) out.outputs.push_back({first.node, r});
+  for (int r = made.states; r < results; r++) {
+    if (out.type({first.node, r}).dtype != DType::F32 || random.oneIn(2)) continue;
+    const bool flag = made.reverse[static_cast<size_t>(made.scanned + r - made.states)];
+    follow(out, {first.node, r}, random.oneIn(4) ? !flag : flag);
+  }
   return out;
 }
 
