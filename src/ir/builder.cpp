@@ -127,6 +127,8 @@ Value Builder::lift(Value v, int rank) {
 
 Value Builder::map(std::string_view text, const std::vector<Value>& operands,
                    std::optional<DType> result) {
+  for (const Value v : operands)
+    if (!v) userError("an input is missing");
   Lexer in(text, "scalar text");
   std::unordered_map<std::string, Expr> names;
   const Names scope{

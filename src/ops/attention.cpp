@@ -216,23 +216,23 @@ const OpDef linearAttention{
       const DType stored = c.has(3) ? b.dtype(c.at(3)) : t;
       const Value state =
           c.has(3) ? b.convert(c.at(3), wide) : b.splat(wide, 0, {batch, kvHeads, keys, values});
-      const auto out =
-          scan(b, {state}, scanned, {}, {},
-               [&](Builder& b, const std::vector<Value>& in,
-                   const std::vector<Value>&) -> std::vector<Value> {
-                 Value s = in[0], write = in[3];
-                 if (gated) s = b.map("a * exp(b)", {s, unsqueeze(b, in[4], {3})});
-                 if (delta)
-                   write = b.map("a * (b - c)",
-                                 {in[gated ? 5 : 4], write, b.contract("bhdm,bhd->bhm", s, in[2])});
-                 s = b.map("a + b * c", {s, unsqueeze(b, in[2], {3}), unsqueeze(b, write, {2})});
-                 return {s, b.map(fmt::format("a * {}", number(scale)),
-                                  {b.contract("bhgd,bhdm->bhgm", in[1], s)})};
-               });
-      const auto s = b.type(out[1]).shape;
-      const Value y =
-          b.reshape(b.transpose(out[1], {1, 0, 2, 3, 4}), {batch, s.at(0), Expr(heads) * values});
-      return {b.convert(y, t), b.convert(out[0], stored)};
+      const auto out = scan(
+          b, {state}, scanned, {}, {},
+          [&](Builder& b, const std::vector<Value>& in,
+              const std::vector<Value>&) -> std::vector<Value> {
+            Value s = in.at(0), write = in.at(3);
+            if (gated) s = b.map("a * exp(b)", {s, unsqueeze(b, in.at(4), {3})});
+            if (delta)
+              write = b.map("a * (b - c)",
+                            {in[gated ? 5 : 4], write, b.contract("bhdm,bhd->bhm", s, in.at(2))});
+            s = b.map("a + b * c", {s, unsqueeze(b, in.at(2), {3}), unsqueeze(b, write, {2})});
+            return {s, b.map(fmt::format("a * {}", number(scale)),
+                             {b.contract("bhgd,bhdm->bhgm", in.at(1), s)})};
+          });
+      const auto s = b.type(out.at(1)).shape;
+      const Value y = b.reshape(b.transpose(out.at(1), {1, 0, 2, 3, 4}),
+                                {batch, s.at(0), Expr(heads) * values});
+      return {b.convert(y, t), b.convert(out.at(0), stored)};
     }};
 
 const OpDef causalConv{

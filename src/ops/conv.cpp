@@ -72,10 +72,12 @@ Windows windowsOf(const Builder& b, const OpCall& c, Value x, std::vector<int64_
 Value convolution(Builder& b, Value x, Value w, const Windows& g, int64_t groups,
                   std::optional<DType> accumulator, Expr fill) {
   const size_t n = g.kernel.size();
+  if (static_cast<size_t>(b.rank(x)) != n + 2 || b.rank(w) != b.rank(x))
+    userError("input and weight have ranks {} and {}, expected {}", b.rank(x), b.rank(w), n + 2);
   const auto& ws = b.type(w).shape;
   const auto shape = b.type(x).shape;
-  const int64_t perGroup = needStatic(ws[1], "the weight's input channels"),
-                outs = needStatic(ws[0], "the weight's output channels");
+  const int64_t perGroup = needStatic(ws.at(1), "the weight's input channels"),
+                outs = needStatic(ws.at(0), "the weight's output channels");
   const int64_t channels = needStatic(shape.at(1), "the number of channels");
   if (groups < 1 || channels != perGroup * groups)
     userError("weight has {} input channels in {} groups, expected {}", perGroup, groups, channels);
@@ -163,8 +165,8 @@ const OpDef convTranspose{
       auto pads = listOf(c, "pads", 2 * n, 0);
       const std::string mode = c.text("auto_pad", "NOTSET");
       const auto& ws = b.type(w).shape;
-      const int64_t channels = needStatic(ws[0], "the weight's input channels"),
-                    perGroup = needStatic(ws[1], "the weight's output channels");
+      const int64_t channels = needStatic(ws.at(0), "the weight's input channels"),
+                    perGroup = needStatic(ws.at(1), "the weight's output channels");
       if (groups < 1 || channels % groups != 0)
         userError("weight has {} input channels, expected a multiple of {} groups", channels,
                   groups);

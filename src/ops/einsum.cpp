@@ -110,7 +110,7 @@ const OpDef einsum{
         all.push_back(withoutRepeats(b, {c.at(i), labels}));
       }
       const DType t = b.dtype(c.at(0));
-      Term left = all[0];
+      Term left = all.at(0);
       for (size_t i = 1; i < all.size(); i++) {
         std::string needed = output;
         for (size_t j = i + 1; j < all.size(); j++) needed += all[j].labels;

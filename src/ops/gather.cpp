@@ -73,8 +73,8 @@ const OpDef gatherNd{
       const Shape& shape = b.type(data).shape;
       const Shape& places = b.type(indices).shape;
       const auto batch = static_cast<size_t>(c.integer("batch_dims", 0)), outer = places.size() - 1;
-      const auto depth =
-          static_cast<size_t>(needStatic(places.back(), "the last extent of the indices"));
+      const auto depth = static_cast<size_t>(
+          needStatic(places.at(places.size() - 1), "the last extent of the indices"));
       if (batch + depth > shape.size())
         userError("indices have {} numbers a place, at most {} fit", depth, shape.size() - batch);
       const Shape d = coordinates(static_cast<int>(outer + shape.size() - batch - depth));

@@ -131,7 +131,7 @@ const OpDef range{"Range",
                     std::vector<Value> in = c.in;
                     if (!c.has(2)) {
                       in.resize(3);
-                      in[2] = b.splat(b.dtype(c.at(0)), 1);
+                      in.at(2) = b.splat(b.dtype(c.at(0)), 1);
                     }
                     return built(b, "Range", in, c.attributes);
                   },

@@ -48,9 +48,9 @@ Values attend(Builder& b, const OpCall& c, const AttentionParts& parts) {
   if (c.integer("unidirectional", 0)) call.attributes["is_causal"] = int64_t{1};
   if (c.given("softcap")) call.attributes["softcap"] = c.real("softcap");
   std::vector<Value> out = buildOp(b, call);
-  const auto s = b.type(out[0]).shape;  // [batch, heads, steps, size]
-  out[0] = b.reshape(b.transpose(out[0], {0, 2, 1, 3}),
-                     {s.at(0), s.at(2), simplified(b, s.at(1) * s.at(3))});
+  const auto s = b.type(out.at(0)).shape;  // [batch, heads, steps, size]
+  out.at(0) = b.reshape(b.transpose(out.at(0), {0, 2, 1, 3}),
+                        {s.at(0), s.at(2), simplified(b, s.at(1) * s.at(3))});
   return out;
 }
 
@@ -76,20 +76,20 @@ const OpDef attention{
       if (c.has(2)) all = b.map("a + b", {all, c.at(2)});
       const int64_t width = needStatic(b.type(all).shape.at(2), "the weight's width");
       const auto sizes = c.integers("qkv_hidden_sizes", std::vector<int64_t>(3, width / 3));
-      if (sizes.size() != 3 || sizes[0] + sizes[1] + sizes[2] != width)
+      if (sizes.size() != 3 || sizes.at(0) + sizes.at(1) + sizes.at(2) != width)
         userError("attribute 'qkv_hidden_sizes' doesn't add up to the weight's width {}", width);
       if (c.integer("do_rotary", 0)) userError("attribute 'do_rotary' is not supported");
       AttentionParts p;
-      p.q = headsFirst(b, part(b, all, 2, 0, sizes[0]), heads);
-      p.k = headsFirst(b, part(b, all, 2, sizes[0], sizes[1]), heads);
-      p.v = headsFirst(b, part(b, all, 2, sizes[0] + sizes[1], sizes[2]), heads);
+      p.q = headsFirst(b, part(b, all, 2, 0, sizes.at(0)), heads);
+      p.k = headsFirst(b, part(b, all, 2, sizes.at(0), sizes.at(1)), heads);
+      p.v = headsFirst(b, part(b, all, 2, sizes.at(0) + sizes.at(1), sizes.at(2)), heads);
       if (c.has(4)) {
         p.pastKeys = squeeze(b, part(b, c.at(4), 0, 0, 1), {0});
         p.pastValues = squeeze(b, part(b, c.at(4), 0, 1, 1), {0});
       }
       p.mask = sumOfMasks(b, paddingMask(b, c, c.optional(3), keysOf(b, p)), c.optional(5));
       const auto out = attend(b, c, p);
-      return {out[0], b.concat({unsqueeze(b, out[1], {0}), unsqueeze(b, out[2], {0})}, 0)};
+      return {out.at(0), b.concat({unsqueeze(b, out.at(1), {0}), unsqueeze(b, out.at(2), {0})}, 0)};
     },
     1, kMicrosoft};
 
@@ -168,12 +168,12 @@ Value firstPlace(Builder& b, const OpCall& c, Expr batch, Expr steps, bool isPro
 Value appended(Builder& b, Value past, Value now, Value places) {
   if (!past) return now;
   auto shape = b.type(past).shape;
-  shape[2] = simplified(b, shape.at(2) + b.type(now).shape.at(2));
+  shape.at(2) = simplified(b, shape.at(2) + b.type(now).shape.at(2));
   const DType t = b.dtype(past);
   const Value base = b.map(select(lt(var("d2"), var("$1", DType::I64)), var("$0", t), imm(t, 0)),
                            {b.view(past, shape, coordinates(4), imm(t, 0)), places});
   auto index = coordinates(4);
-  index[2] = index[2] + indexLoad(b, 1, places, {var("d0"), 0, 0, 0});
+  index.at(2) = index.at(2) + indexLoad(b, 1, places, {var("d0"), 0, 0, 0});
   return b.update(base, {places}, now, index, "");
 }
 
@@ -219,7 +219,7 @@ const OpDef groupQuery{
       p.mask = sumOfMasks(b, mask, c.optional(10));
       if (c.integer("smooth_softmax", 0)) userError("attribute 'smooth_softmax' is not supported");
       const auto out = attend(b, c, p);
-      return {out[0], p.k, p.v};
+      return {out.at(0), p.k, p.v};
     },
     1, kMicrosoft};
 

@@ -62,7 +62,7 @@ Values pooled(Builder& b, const OpCall& c, const char* op,
   last.push_back(1);
   OpCall call = c;
   call.op = op;
-  call.in[0] = b.transpose(c.at(0), first);
+  call.in.at(0) = b.transpose(c.at(0), first);
   return b.transpose(run(b, call).at(0), last);
 }
 const OpDef averagePool{"QLinearAveragePool",
@@ -101,7 +101,7 @@ const OpDef concat{"QLinearConcat",
                      for (size_t i = 2; i + 2 < c.in.size(); i += 3)
                        parts.push_back(roundedBy(b, c, realOf(b, c, i), 0, b.dtype(c.at(i))));
                      if (parts.empty()) userError("nothing to join");
-                     return b.concat(parts, axisOf(c.integer("axis"), b.rank(parts[0])));
+                     return b.concat(parts, axisOf(c.integer("axis"), b.rank(parts.at(0))));
                    },
                    1, kMicrosoft};
 const OpDef where{"QLinearWhere",
@@ -185,7 +185,7 @@ const OpDef attention{
       }
       p.mask = paddingMask(b, c, c.optional(5), keys);
       const auto out = attend(b, c, p);
-      return {out[0], b.concat({unsqueeze(b, out[1], {0}), unsqueeze(b, out[2], {0})}, 0)};
+      return {out.at(0), b.concat({unsqueeze(b, out.at(1), {0}), unsqueeze(b, out.at(2), {0})}, 0)};
     },
     1, kMicrosoft};
 

@@ -92,7 +92,7 @@ const OpDef maxUnpool{
 
 /// By the first row's minors.
 Value determinant(Builder& b, const std::vector<std::vector<Value>>& m) {
-  if (m.size() == 1) return m[0][0];
+  if (m.size() == 1) return m.at(0)[0];
   Value sum;
   for (size_t j = 0; j < m.size(); j++) {
     std::vector<std::vector<Value>> minor;
@@ -102,8 +102,8 @@ Value determinant(Builder& b, const std::vector<std::vector<Value>>& m) {
         if (k != j) minor.back().push_back(m[i][k]);
     }
     const Value d = determinant(b, minor);
-    sum = !sum ? b.map("a * b", {m[0][j], d})
-               : b.map(j % 2 ? "a - b * c" : "a + b * c", {sum, m[0][j], d});
+    sum = !sum ? b.map("a * b", {m.at(0)[j], d})
+               : b.map(j % 2 ? "a - b * c" : "a + b * c", {sum, m.at(0)[j], d});
   }
   return sum;
 }
@@ -111,8 +111,10 @@ const OpDef det{"Det", [](Builder& b, const OpCall& c) -> Values {
                   const Value x = c.at(0);
                   const auto s = b.type(x).shape;
                   const int rank = b.rank(x);
-                  const int64_t n = needStatic(s.back(), "the size of the matrix");
-                  if (n > 4) userError("matrices of {} rows, at most 4 are supported", n);
+                  const int64_t n = needStatic(lastExtent(b, x), "the size of the matrix");
+                  if (n < 1 || n > 4) userError("matrices of {} rows, 1 to 4 are supported", n);
+                  if (rank < 2 || !(s.at(s.size() - 2) == s.back()))
+                    userError("an input of shape {}, expected square matrices", toText(b.type(x)));
                   std::vector<std::vector<Value>> m(static_cast<size_t>(n));
                   for (int64_t i = 0; i < n; i++)
                     for (int64_t j = 0; j < n; j++) {

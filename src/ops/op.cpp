@@ -134,7 +134,16 @@ namespace {
 /// Definitions read axes of inputs and elements of attributes by number; one that isn't there is the model's fault.
 std::vector<Value> defined(const OpDef& def, Builder& b, const OpCall& call) {
   try {
-    return def.build(b, call);
+    const size_t before = b.graph.nodes.size();
+    std::vector<Value> results = def.build(b, call);
+    for (size_t n = before; n < b.graph.nodes.size(); n++)
+      for (const TensorType& t : b.graph.nodes[n].results)
+        for (const Expr& extent : t.shape)
+          if (const auto size = asInteger(extent); size && *size < 0)
+            userError("a result of shape {} has a negative extent", toText(t));
+    return results;
+  } catch (const InternalError& e) {  // of scalar functions and the builder, about types
+    userError("inputs of these types don't fit {}: {}", call.op, e.what());
   } catch (const std::out_of_range&) {
     userError("an input has fewer axes, or an attribute fewer elements, than {} needs", call.op);
   }

@@ -55,7 +55,7 @@ const OpDef maxPool{"MaxPool", [](Builder& b, const OpCall& c) -> Values {
                       if (c.outputs < 2) return b.reshape(b.reduce("max", in, p.axes), p.result);
                       const Value index = places(b, x, p, in, c.integer("storage_order", 0) != 0);
                       const auto both = b.reduce(argCombine(true, b.dtype(x)), {in, index}, p.axes);
-                      return {b.reshape(both[0], p.result), b.reshape(both[1], p.result)};
+                      return {b.reshape(both.at(0), p.result), b.reshape(both.at(1), p.result)};
                     }};
 
 /// How many of a window's elements along one axis lie in [-before, extent + after), as an expression of the output's coordinate.

@@ -18,8 +18,8 @@ const OpDef dynamicLstm{
         const Value v = c.at(input);
         auto sizes = b.type(v).shape;
         std::vector<Expr> starts(sizes.size(), 0);
-        starts[0] = direction;
-        sizes[0] = 1;
+        starts.at(0) = direction;
+        sizes.at(0) = 1;
         const Value one = b.slice(v, starts, sizes, std::vector<int64_t>(sizes.size(), 1));
         return b.rank(v) == 1 ? b.reshape(one, {}) : squeeze(b, one, {0});
       };
@@ -29,8 +29,8 @@ const OpDef dynamicLstm{
       };
       const auto multiply = [](Builder& b, std::string_view spec, Value x, const Row& w) {
         const Quantized q = quantizedToRange(b, x);
-        const Value sum = b.contract(spec, centred(b, q.values, q.zero), w[0], DType::I32);
-        return b.map("a * (b * c)", {b.convert(sum, DType::F32), q.scale, w[1]});
+        const Value sum = b.contract(spec, centred(b, q.values, q.zero), w.at(0), DType::I32);
+        return b.map("a * (b * c)", {b.convert(sum, DType::F32), q.scale, w.at(1)});
       };
       OpCall call = c;
       for (const size_t i : {1, 2}) call.in[i] = b.transpose(c.at(i), {0, 2, 1});

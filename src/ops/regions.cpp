@@ -36,8 +36,8 @@ const OpDef deformConv{
       const auto s = b.type(x).shape, ws = b.type(w).shape, os = b.type(offset).shape;
       const int64_t groups = c.integer("group", 1), offsetGroups = c.integer("offset_group", 1),
                     channels = needStatic(s.at(1), "the number of channels");
-      const int64_t outs = needStatic(ws[0], "the number of results"),
-                    perGroup = needStatic(ws[1], "the weight's channels");
+      const int64_t outs = needStatic(ws.at(0), "the number of results"),
+                    perGroup = needStatic(ws.at(1), "the weight's channels");
       const auto strides = c.integers("strides", std::vector<int64_t>{1, 1}),
                  dilations = c.integers("dilations", std::vector<int64_t>{1, 1}),
                  pads = c.integers("pads", std::vector<int64_t>{0, 0, 0, 0});
@@ -45,9 +45,10 @@ const OpDef deformConv{
           channels % offsetGroups)
         userError("{} channels in {} groups of {} and {} of offsets", channels, groups, perGroup,
                   offsetGroups);
-      const std::vector<Expr> places = {s.at(0), offsetGroups, ws[2], ws[3], os[2], os[3]};
+      const std::vector<Expr> places = {s.at(0),  offsetGroups, ws.at(2),
+                                        ws.at(3), os.at(2),     os.at(3)};
       const Value offsets =
-          b.reshape(offset, {s.at(0), offsetGroups, ws[2], ws[3], 2, os[2], os[3]});
+          b.reshape(offset, {s.at(0), offsetGroups, ws.at(2), ws.at(3), 2, os.at(2), os.at(3)});
       Value first[2], weight[2];
       for (int64_t i = 0; i < 2; i++) {
         const auto k = static_cast<size_t>(i);
@@ -58,35 +59,36 @@ const OpDef deformConv{
         weight[i] = neighbours(b, place);
       }
       const auto d = coordinates(8);
-      const std::vector<Expr> where = {d[0], floorDiv(d[1], channels / offsetGroups),
-                                       d[2], d[3],
-                                       d[4], d[5]},
-                              wide = {s.at(0), channels, ws[2], ws[3], os[2], os[3], 2, 2};
+      const std::vector<Expr> where = {d.at(0), floorDiv(d.at(1), channels / offsetGroups),
+                                       d.at(2), d.at(3),
+                                       d.at(4), d.at(5)},
+                              wide = {s.at(0),  channels, ws.at(2), ws.at(3),
+                                      os.at(2), os.at(3), 2,        2};
       const auto spread =
           [&](Value v,
               std::vector<Expr> tail) {  // a value a place and offset group, for each channel
             auto shape = wide;
-            shape[6] = shape[7] = 1;
+            shape.at(6) = shape.at(7) = 1;
             auto index = where;
             for (size_t i = 0; i < tail.size(); i++)
               if (tail[i]) index.push_back(tail[i]), shape[6 + i] = 2;
             return b.view(v, shape, index);
           };
-      Value v = b.gather(
-          x, {first[0], first[1]}, wide,
-          {d[0], d[1], load("$1", DType::I64, where) + d[6], load("$2", DType::I64, where) + d[7]},
-          imm(t, 0));
+      Value v = b.gather(x, {first[0], first[1]}, wide,
+                         {d.at(0), d.at(1), load("$1", DType::I64, where) + d.at(6),
+                          load("$2", DType::I64, where) + d.at(7)},
+                         imm(t, 0));
       v = b.map("a * b * c",
-                {v, spread(weight[0], {d[6], Expr()}), spread(weight[1], {Expr(), d[7]})});
+                {v, spread(weight[0], {d.at(6), Expr()}), spread(weight[1], {Expr(), d.at(7)})});
       v = squeeze(b, b.reduce("sum", v, {6, 7}), {6, 7});
       if (c.has(4))
         v = b.map("a * b",
                   {v, squeeze(b, spread(b.reshape(c.at(4), places), {Expr(), Expr()}), {6, 7})});
-      v = b.reshape(v, {s.at(0), groups, perGroup, ws[2], ws[3], os[2], os[3]});
+      v = b.reshape(v, {s.at(0), groups, perGroup, ws.at(2), ws.at(3), os.at(2), os.at(3)});
       Value y = b.contract("ngcijpq,gocij->ngopq", v,
-                           b.reshape(w, {groups, outs / groups, perGroup, ws[2], ws[3]}),
+                           b.reshape(w, {groups, outs / groups, perGroup, ws.at(2), ws.at(3)}),
                            accumulatorOf(t));
-      y = b.convert(b.reshape(y, {s.at(0), outs, os[2], os[3]}), t);
+      y = b.convert(b.reshape(y, {s.at(0), outs, os.at(2), os.at(3)}), t);
       return c.has(3) ? b.map("a + b", {y, alongAxis(b, c.at(3), 1, 4)}) : y;
     },
     19};
@@ -132,11 +134,11 @@ const OpDef roiAlign{
       // [regions, channels, rows, columns, row samples, column samples, 2, 2]
       const auto d = coordinates(8);
       const std::vector<Expr> wide = {regions, s.at(1), bins[0], bins[1], samples, samples, 2, 2};
-      const Expr row = load("$2", DType::I64, {d[0], d[2], d[4]}),
-                 column = load("$3", DType::I64, {d[0], d[3], d[5]});
-      Value v =
-          b.gather(x, {batch, first[0], first[1]}, wide,
-                   {indexLoad(b, 1, batch, {d[0]}), d[1], row + d[6], column + d[7]}, imm(t, 0));
+      const Expr row = load("$2", DType::I64, {d.at(0), d.at(2), d.at(4)}),
+                 column = load("$3", DType::I64, {d.at(0), d.at(3), d.at(5)});
+      Value v = b.gather(
+          x, {batch, first[0], first[1]}, wide,
+          {indexLoad(b, 1, batch, {d.at(0)}), d.at(1), row + d.at(6), column + d.at(7)}, imm(t, 0));
       const Value rows = b.reshape(weight[0], {regions, 1, bins[0], 1, samples, 1, 2, 1}),
                   columns = b.reshape(weight[1], {regions, 1, 1, bins[1], 1, samples, 1, 2});
       v = b.map("a * b * c", {v, rows, columns});

@@ -42,11 +42,11 @@ const OpDef nonZero{"NonZero", [](Builder& b, const OpCall& c) -> Values {
                       if (b.dtype(x) != DType::Bool)
                         x = b.map(cast(DType::Bool, var("$0", b.dtype(x))), {x});
                       const Results found = coordinatesOfTrue(b, x);
-                      throw NeedValue{found[1],
+                      throw NeedValue{found.at(1),
                                       "the number of elements that are not 0",
-                                      {found[0]},
+                                      {found.at(0)},
                                       [](Builder& b, Value count, const Results& keep) -> Values {
-                                        return firstOf(b, keep[0], 1, countOf(b, count));
+                                        return firstOf(b, keep.at(0), 1, countOf(b, count));
                                       }};
                     }};
 
@@ -59,19 +59,20 @@ const OpDef compress{
       if (b.rank(c.at(1)) != 1 || b.dtype(c.at(1)) != DType::Bool)
         userError("the condition is {}, expected a list of bool", toText(b.type(c.at(1))));
       const Results found = coordinatesOfTrue(b, c.at(1));
-      throw NeedValue{found[1],
-                      "the number of elements that are true",
-                      {found[0], x},
-                      [axis](Builder& b, Value count, const Results& keep) -> Values {
-                        const Value places = b.reshape(firstOf(b, keep[0], 1, countOf(b, count)),
-                                                       {countOf(b, count)});
-                        std::vector<Expr> shape = b.type(keep[1]).shape,
-                                          index = coordinates(b.rank(keep[1]));
-                        const auto at = static_cast<size_t>(axis);
-                        shape[at] = countOf(b, count);
-                        index[at] = indexLoad(b, 1, places, {var(coordinate(axis))});
-                        return b.gather(keep[1], {places}, shape, index, imm(b.dtype(keep[1]), 0));
-                      }};
+      throw NeedValue{
+          found.at(1),
+          "the number of elements that are true",
+          {found.at(0), x},
+          [axis](Builder& b, Value count, const Results& keep) -> Values {
+            const Value places =
+                b.reshape(firstOf(b, keep.at(0), 1, countOf(b, count)), {countOf(b, count)});
+            std::vector<Expr> shape = b.type(keep.at(1)).shape,
+                              index = coordinates(b.rank(keep.at(1)));
+            const auto at = static_cast<size_t>(axis);
+            shape[at] = countOf(b, count);
+            index[at] = indexLoad(b, 1, places, {var(coordinate(axis))});
+            return b.gather(keep.at(1), {places}, shape, index, imm(b.dtype(keep.at(1)), 0));
+          }};
     }};
 
 const OpDef unique{
@@ -90,17 +91,18 @@ const OpDef unique{
       const Results found = routine(b, "unique", {rows}, {each, each, each, {DType::I64, {1}}},
                                     {{"sorted", {static_cast<double>(c.integer("sorted", 1))}}});
       throw NeedValue{
-          found[3],
+          found.at(3),
           "the number of distinct elements",
-          {x, found[0], found[1], found[2]},
+          {x, found.at(0), found.at(1), found.at(2)},
           [axis](Builder& b, Value count, const Results& keep) -> Values {
             const Expr n = countOf(b, count);
-            const Value first = firstOf(b, keep[1], 0, n);
-            std::vector<Expr> shape = b.type(keep[0]).shape, index = coordinates(b.rank(keep[0]));
+            const Value first = firstOf(b, keep.at(1), 0, n);
+            std::vector<Expr> shape = b.type(keep.at(0)).shape,
+                              index = coordinates(b.rank(keep.at(0)));
             shape[static_cast<size_t>(axis)] = n;
             index[static_cast<size_t>(axis)] = indexLoad(b, 1, first, {var(coordinate(axis))});
-            return {b.gather(keep[0], {first}, shape, index, imm(b.dtype(keep[0]), 0)), first,
-                    keep[2], firstOf(b, keep[3], 0, n)};
+            return {b.gather(keep.at(0), {first}, shape, index, imm(b.dtype(keep.at(0)), 0)), first,
+                    keep.at(2), firstOf(b, keep.at(3), 0, n)};
           }};
     },
     11};
@@ -112,26 +114,26 @@ const OpDef nonMaxSuppression{
         return c.has(i) ? b.reshape(c.at(i), {1}) : b.splat(type, otherwise, {1});
       };
       const auto boxes = b.type(c.at(0)).shape, scores = b.type(c.at(1)).shape;
-      if (boxes.size() != 3 || scores.size() != 3 || !isConstant(boxes[2], 4) ||
-          !(boxes[0] == scores[0]) || !(boxes[1] == scores[2]))
+      if (boxes.size() != 3 || scores.size() != 3 || !isConstant(boxes.at(2), 4) ||
+          !(boxes.at(0) == scores.at(0)) || !(boxes.at(1) == scores.at(2)))
         userError("boxes are {} and scores {}, expected [N x M x 4] and [N x C x M]",
                   toText(b.type(c.at(0))), toText(b.type(c.at(1))));
       const Value most = number(2, DType::I64, 0);
       Expr rows = scores.at(2);
       if (const auto known = integersOf(b, most))
         rows = min(rows, Expr(std::max<int64_t>(known->at(0), 0)));
-      const Expr all = simplified(b, scores[0] * scores.at(1) * rows);
+      const Expr all = simplified(b, scores.at(0) * scores.at(1) * rows);
       const Results found =
           routine(b, "nms",
                   {c.at(0), c.at(1), most, number(3, DType::F32, 0),
                    number(4, DType::F32, -std::numeric_limits<double>::infinity())},
                   {{DType::I64, {all, 3}}, {DType::I64, {1}}},
                   {{"centred", {static_cast<double>(c.integer("center_point_box", 0))}}});
-      throw NeedValue{found[1],
+      throw NeedValue{found.at(1),
                       "the number of boxes",
-                      {found[0]},
+                      {found.at(0)},
                       [](Builder& b, Value count, const Results& keep) -> Values {
-                        return firstOf(b, keep[0], 0, countOf(b, count));
+                        return firstOf(b, keep.at(0), 0, countOf(b, count));
                       }};
     },
     10};

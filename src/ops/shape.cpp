@@ -167,9 +167,10 @@ const OpDef split{"Split", [](Builder& b, const OpCall& c) -> Values {
 void boundDim(Builder& b, const Expr& end, const Expr& extent) {
   const auto length = asInteger(extent);
   const Linear sum = linearOf(end);
-  if (!length || sum.terms.size() != 1 || sum.terms[0].second != 1 || !sum.terms[0].first.as<Var>())
+  if (!length || sum.terms.size() != 1 || sum.terms.at(0).second != 1 ||
+      !sum.terms.at(0).first.as<Var>())
     return;
-  const auto dim = b.graph.dims.find(sum.terms[0].first.as<Var>()->name);
+  const auto dim = b.graph.dims.find(sum.terms.at(0).first.as<Var>()->name);
   if (dim != b.graph.dims.end())
     dim->second.high =
         std::max(dim->second.low, std::min(dim->second.high, *length - sum.constant));
@@ -225,20 +226,21 @@ void sliceAxis(Builder& b, Expr extent, Expr start, Expr end, int64_t step, Expr
   const Value first = bound(starts, std::vector<int64_t>(axes.size(), 0));
   const Value sizes = b.map("max((a - b) * c + d - 1, 0) // d",
                             {bound(ends, low), first, b.integers(turn), b.integers(by)});
-  throw NeedValue{sizes,
-                  "the size of the slice",
-                  {x, first},
-                  [axes, steps](Builder& b, Value sizes, const std::vector<Value>& keep) -> Values {
-                    const auto size = needIntegers(b, sizes, "the size of the slice");
-                    Shape shape = b.type(keep[0]).shape, index = coordinates(b.rank(keep[0]));
-                    for (size_t i = 0; i < axes.size(); i++) {
-                      const auto at = static_cast<size_t>(axes[i]);
-                      shape[at] = size[i];
-                      index[at] = indexLoad(b, 1, keep[1], {static_cast<int64_t>(i)}) +
-                                  index[at] * Expr(steps[i]);
-                    }
-                    return b.gather(keep[0], {keep[1]}, shape, index, imm(b.dtype(keep[0]), 0));
-                  }};
+  throw NeedValue{
+      sizes,
+      "the size of the slice",
+      {x, first},
+      [axes, steps](Builder& b, Value sizes, const std::vector<Value>& keep) -> Values {
+        const auto size = needIntegers(b, sizes, "the size of the slice");
+        Shape shape = b.type(keep.at(0)).shape, index = coordinates(b.rank(keep.at(0)));
+        for (size_t i = 0; i < axes.size(); i++) {
+          const auto at = static_cast<size_t>(axes[i]);
+          shape[at] = size[i];
+          index[at] =
+              indexLoad(b, 1, keep.at(1), {static_cast<int64_t>(i)}) + index[at] * Expr(steps[i]);
+        }
+        return b.gather(keep.at(0), {keep.at(1)}, shape, index, imm(b.dtype(keep.at(0)), 0));
+      }};
 }
 
 const OpDef slice{

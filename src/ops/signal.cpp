@@ -48,7 +48,7 @@ Value realOfHalf(Builder& b, Value x, Expr length) {
 Value fitted(Builder& b, Value x, Expr length) {
   auto shape = b.type(x).shape;
   if (shape.at(1) == length) return x;
-  shape[1] = length;
+  shape.at(1) = length;
   return b.view(x, shape, coordinates(static_cast<int>(shape.size())), imm(b.dtype(x), 0));
 }
 

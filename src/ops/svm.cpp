@@ -17,8 +17,8 @@ Value kernelOf(Builder& b, const OpCall& c, Value x, Value vectors) {
   const std::string kind = c.text("kernel_type", "LINEAR");
   const auto parameters = c.reals("kernel_params", std::vector<double>{0, 0, 0});
   if (parameters.size() < 3) userError("{} kernel parameters, expected 3", parameters.size());
-  const std::string gamma = number(parameters[0]), shift = number(parameters[1]),
-                    degree = number(parameters[2]);
+  const std::string gamma = number(parameters.at(0)), shift = number(parameters.at(1)),
+                    degree = number(parameters.at(2));
   if (kind == "RBF") {
     const Value apart =
         b.map("(a - b) * (a - b)", {unsqueeze(b, x, {1}), unsqueeze(b, vectors, {0})});
@@ -57,7 +57,7 @@ const OpDef regressor{
         userError("{} coefficients, expected {}", coefficients.size(), terms);
       Value y =
           b.contract("nv,vt->nt", kernel, constantOf(b, DType::F32, coefficients, {terms, 1}));
-      y = b.map("a + b", {y, vectorOf(b, {rho[0]})});
+      y = b.map("a + b", {y, vectorOf(b, {rho.at(0)})});
       return c.integer("one_class", 0) ? b.map("select(0 < a, 1.0, -1.0)", {y}, DType::F32) : y;
     },
     1, kDomain};

@@ -67,7 +67,7 @@ struct Tables {
     splits = constantOf(b, t, f.splits, nodes);
     yes = ints(f.yes);
     no = ints(f.no);
-    mode = f.modes[0];
+    mode = f.modes.at(0);
     if (std::ranges::any_of(f.modes, [&](int64_t m) { return m != mode; })) modes = ints(f.modes);
     if (std::ranges::any_of(f.missing, [](int64_t m) { return m != 0; })) missing = ints(f.missing);
   }
@@ -117,7 +117,7 @@ Value leaves(Builder& b, const Forest& f, Value x) {
   return scan(b, {roots}, {steps}, captured, {},
               [&](Builder& inner, const std::vector<Value>& in,
                   const std::vector<Value>& around) -> std::vector<Value> {
-                return {stepDown(inner, tables, in[0], around.back(), around)};
+                return {stepDown(inner, tables, in.at(0), around.back(), around)};
               })
       .at(0);
 }
@@ -173,7 +173,7 @@ Forest forestOf(const OpCall& c, const std::string& prefix, int64_t targets) {
     if (mode == modes.end() && kinds[i] != "LEAF") userError("a node of kind '{}'", kinds[i]);
     if (i == 0 || trees[i] != trees[i - 1]) f.roots.push_back(static_cast<int64_t>(i));
     number[{trees.at(i), ids[i]}] = f.add(
-        features.at(i), mode == modes.end() ? (f.modes.empty() ? 0 : f.modes[0]) : mode->second,
+        features.at(i), mode == modes.end() ? (f.modes.empty() ? 0 : f.modes.at(0)) : mode->second,
         values.at(i), i < missing.size() && missing[i]);
   }
   const auto find = [&](int64_t tree, int64_t id) {
@@ -219,7 +219,7 @@ const OpDef classifier{
       const auto classes = static_cast<int64_t>(labels.size());
       const auto ids = c.integers("class_ids");
       const bool binary = classes == 2 && std::all_of(ids.begin(), ids.end(),
-                                                      [&](int64_t i) { return i == ids[0]; });
+                                                      [&](int64_t i) { return i == ids.at(0); });
       OpCall call = c;
       if (binary) call.attributes["class_ids"] = std::vector<int64_t>(ids.size(), 0);
       const Forest f = forestOf(call, "class", binary ? 1 : classes);
@@ -276,7 +276,7 @@ const OpDef ensemble{
         f.yes.back() = yes.at(i) + (yesLeaf.at(i) ? inner : 0);
         f.no.back() = no.at(i) + (noLeaf.at(i) ? inner : 0);
       }
-      const int64_t mode = f.modes.empty() ? 0 : f.modes[0];
+      const int64_t mode = f.modes.empty() ? 0 : f.modes.at(0);
       for (size_t i = 0; i < weights.size(); i++) f.add(0, mode, 0, false);
       for (size_t i = 0; i < f.yes.size(); i++)
         if (f.yes[i] < 0 || f.no[i] < 0 ||

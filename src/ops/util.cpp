@@ -224,7 +224,7 @@ Value unsqueeze(Builder& b, Value v, const std::vector<int>& axes) {
 Value alongAxis(Builder& b, Value v, int axis, int rank) {
   std::vector<Expr> shape(rank, 1);
   if (b.rank(v) != 1) userError("a parameter has rank {}, expected 1", b.rank(v));
-  shape[axis] = b.type(v).shape.at(0);
+  shape.at(static_cast<size_t>(axis)) = b.type(v).shape.at(0);
   return b.reshape(v, shape);
 }
 
