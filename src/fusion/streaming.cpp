@@ -4,32 +4,14 @@
 #include <limits>
 #include <set>
 
+#include "fusion/change.h"
 #include "fusion/region.h"
 #include "support/check.h"
-#include "support/overloaded.h"
 
 namespace tektite {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-/// How a value changes when carried maxima do, from `before` to `now`: by the factor exp(k (now - before)) for every term of
-/// `scales`, or by k (now - before), added, for every term of `shifts`. None of either: not at all.
-struct Change {
-  struct Term {
-    std::string carried;      // the maximum's buffer
-    std::vector<Expr> index;  // over the stage's axes
-    double k;
-  };
-  std::vector<Term> shifts, scales;
-  bool zero = false;  // the value is 0: any factor will do
-  bool none() const { return shifts.empty() && scales.empty(); }
-};
-bool sameTerms(const std::vector<Change::Term>& a, const std::vector<Change::Term>& b) {
-  return std::ranges::equal(a, b, [](const Change::Term& x, const Change::Term& y) {
-    return x.carried == y.carried && x.index == y.index && x.k == y.k;
-  });
-}
 
 /// A buffer that has an element for every step of the walk.
 struct Along {
@@ -226,33 +208,10 @@ class Streaming {
     return true;
   }
 
-  // ---- the algebra
-
   std::optional<Change> changeOf(const Expr& e, size_t s) {
-    memo_.clear();
-    return change(e, s);
-  }
-  std::unordered_map<Hash, std::optional<Change>> memo_;
-  const std::optional<Change>& change(const Expr& e, size_t s) {
-    if (const auto it = memo_.find(e.hash()); it != memo_.end()) return it->second;
-    std::optional<Change> c =
-        std::visit(overloaded{[](const Imm& i) -> std::optional<Change> {
-                                return Change{{}, {}, i.real == 0 && i.integer == 0};
-                              },
-                              [](const Var&) -> std::optional<Change> { return Change{}; },
-                              [&](const Load& l) { return ofLoad(l, s); },
-                              [&](const Cast& x) { return fixed({x.arg}, s); },
-                              [&](const Apply& a) { return ofApply(a, s); }},
-                   e->kind);
-    return memo_[e.hash()] = std::move(c);
-  }
-  std::optional<Change> fixed(const std::vector<Expr>& args, size_t s) {
-    for (const Expr& a : args)
-      if (const auto& c = change(a, s); !c || !c->none()) return {};
-    return Change{};
+    return tektite::changeOf(e, [&](const Load& l) { return ofLoad(l, s); });
   }
   std::optional<Change> ofLoad(const Load& l, size_t s) {
-    if (!fixed(l.index, s)) return {};
     if (const auto it = along_.find(l.buffer); it != along_.end()) {
       const Along& from = it->second;
       const Var* at = l.index[from.dim].as<Var>();
@@ -269,62 +228,6 @@ class Streaming {
     if (!maxima_.count(l.buffer)) return {};
     waitedFor_.insert(l.buffer);
     return Change{{{l.buffer, l.index, 1}}, {}};
-  }
-  std::optional<Change> ofApply(const Apply& a, size_t s) {
-    std::vector<Change> args;
-    for (const Expr& e : a.args) {
-      const auto& c = change(e, s);
-      if (!c) return {};
-      args.push_back(*c);
-    }
-    if (std::ranges::all_of(args, &Change::none)) {
-      const bool zero = a.op == Op::Mul && (args[0].zero || args[1].zero);
-      return Change{{}, {}, zero};
-    }
-    switch (a.op) {
-      case Op::Exp: return ofExp(args[0]);
-      case Op::Neg: return scaled(args[0], -1);
-      case Op::Add:
-      case Op::Sub: return ofSum(args[0], args[1], a.op == Op::Sub ? -1 : 1);
-      case Op::Mul:
-        if (args[0].shifts.empty() && args[1].shifts.empty()) {
-          Change out{{}, args[0].scales, false};
-          out.scales.insert(out.scales.end(), args[1].scales.begin(), args[1].scales.end());
-          return out;
-        }
-        if (const Imm* k = a.args[1].as<Imm>()) return scaled(args[0], k->real);
-        if (const Imm* k = a.args[0].as<Imm>()) return scaled(args[1], k->real);
-        return {};
-      case Op::Div:
-        return args[1].none() && args[0].shifts.empty() ? std::optional(args[0]) : std::nullopt;
-      case Op::Select: return args[0].none() ? either(args[1], args[2]) : std::nullopt;
-      default: return {};
-    }
-  }
-  /// Of exp(x - m) only where m is subtracted: its argument stays at most 0 then.
-  static std::optional<Change> ofExp(const Change& c) {
-    if (!c.scales.empty() || std::ranges::any_of(c.shifts, [](const auto& t) { return t.k >= 0; }))
-      return {};
-    return Change{{}, c.shifts, false};
-  }
-  static std::optional<Change> scaled(Change c, double k) {
-    for (Change::Term& t : c.shifts) t.k *= k;
-    return c;
-  }
-  static std::optional<Change> ofSum(const Change& a, const Change& b, double sign) {
-    if (a.scales.empty() && b.scales.empty()) {
-      Change out = a;
-      for (Change::Term t : b.shifts) t.k *= sign, out.shifts.push_back(std::move(t));
-      return out;
-    }
-    return either(a, b);
-  }
-  /// Two values that change by the same factor.
-  static std::optional<Change> either(const Change& a, const Change& b) {
-    if (!a.shifts.empty() || !b.shifts.empty()) return {};
-    if (a.zero) return b;
-    if (b.zero || sameTerms(a.scales, b.scales)) return a;
-    return {};
   }
 
   // ---- the new stages
@@ -493,114 +396,8 @@ class Streaming {
   }
 };
 
-/// A stage that only multiplies (or divides) by what doesn't change along axes over which all its readers then sum: the factor
-/// leaves the sums.
-class Deferring {
- public:
-  explicit Deferring(StageSet set) : set_(std::move(set)) {}
-  StageSet run() {
-    for (size_t s = 0; s < set_.stages.size(); s++)
-      if (defer(s)) {
-        std::erase_if(set_.buffers, [&](const PlanBuffer& b) {
-          return b.name == set_.stages[s].inner[0].buffer;
-        });
-        set_.stages.erase(set_.stages.begin() + static_cast<long>(s--));
-      }
-    return std::move(set_);
-  }
-
- private:
-  StageSet set_;
-
-  struct Product {
-    Expr load, factor;
-    Op op = Op::Mul;
-  };
-  static std::optional<Product> productOf(const Expr& e) {
-    const Apply* a = e.as<Apply>();
-    if (!a || (a->op != Op::Mul && a->op != Op::Div)) return {};
-    if (a->args[0].as<Load>()) return Product{a->args[0], a->args[1], a->op};
-    if (a->args[1].as<Load>() && a->op == Op::Mul) return Product{a->args[1], a->args[0], a->op};
-    return {};
-  }
-  /// Either operand may be the one that leaves: the one that varies less.
-  bool defer(size_t s) {
-    const Stage& stage = set_.stages[s];
-    if (!stage.accumulators.empty() || !stage.outer.empty() || stage.inner.size() != 1)
-      return false;
-    const StageStore& store = stage.inner[0];
-    const auto buffer = std::ranges::find(set_.buffers, store.buffer, &PlanBuffer::name);
-    if (store.guard || !store.combine.empty() || buffer->kind != PlanBuffer::Scratch ||
-        !isFloat(buffer->type.dtype))
-      return false;
-    std::optional<Product> p = productOf(store.value);
-    if (p && !(p->load.as<Load>()->index == store.index)) {
-      std::swap(p->load, p->factor);
-      if (p->op != Op::Mul || !p->load.as<Load>() || !(p->load.as<Load>()->index == store.index))
-        return false;
-    }
-    if (!p) return false;
-    for (const Expr& e : store.index)
-      if (!e.as<Var>() && !isConstant(e, 0)) return false;
-    std::vector<Stage> changed = set_.stages;
-    bool read = false;
-    for (size_t k = s + 1; k < changed.size(); k++) {
-      const std::optional<bool> did = intoSums(changed[k], store, *p);
-      if (!did) return false;
-      read = read || *did;
-    }
-    if (read) set_.stages = std::move(changed);
-    return read;
-  }
-  /// Did it read the buffer? Nothing: it does, but otherwise than as a factor of sums.
-  static std::optional<bool> intoSums(Stage& reader, const StageStore& store, const Product& p) {
-    std::vector<Expr> loads;
-    for (const Expr& l : loadsOf(reader))
-      if (l.as<Load>()->buffer == store.buffer) loads.push_back(l);
-    if (loads.empty()) return false;
-    for (const auto* stores : {&reader.inner, &reader.outer})
-      for (const StageStore& other : *stores)
-        if (readsAny(other.value, store.buffer)) return {};
-    std::unordered_map<std::string, Expr> after;
-    for (Accumulator& a : reader.accumulators) {
-      if (std::ranges::none_of(a.values, [&](const Expr& e) { return readsAny(e, store.buffer); }))
-        continue;
-      if (a.combine.name != "sum" || a.values.size() != 1 || loads.size() != 1 ||
-          timesIn(a.values[0], loads[0]) != 1)
-        return {};
-      std::unordered_map<std::string, Expr> at;
-      for (size_t d = 0; d < store.index.size(); d++)
-        if (const Var* v = store.index[d].as<Var>()) at[v->name] = loads[0].as<Load>()->index[d];
-      const Expr factor = substitute(p.factor, at), base = substitute(p.load, at);
-      for (const std::string& v : freeVars(factor))
-        if (std::ranges::any_of(reader.axes,
-                                [&](const StageAxis& x) { return x.reduce && x.var == v; }))
-          return {};
-      a.values[0] =
-          rewrite(a.values[0], [&](const Expr& e) { return e == loads[0] ? base : Expr(); });
-      const Expr sum = var(a.names[0], a.combine.types[0]);
-      after[a.names[0]] = apply(p.op, {sum, factor});
-    }
-    for (StageStore& o : reader.outer) o.value = substitute(o.value, after);
-    return true;
-  }
-  static bool readsAny(const Expr& e, const std::string& buffer) {
-    return std::ranges::any_of(loadsOf(e),
-                               [&](const Expr& l) { return l.as<Load>()->buffer == buffer; });
-  }
-  /// How often a product has the load as a factor; 0 where the expression is no product of it.
-  static int timesIn(const Expr& e, const Expr& wanted) {
-    if (e == wanted) return 1;
-    const Apply* a = e.as<Apply>();
-    if (a && a->op == Op::Mul) return timesIn(a->args[0], wanted) + timesIn(a->args[1], wanted);
-    return readsAny(e, wanted.as<Load>()->buffer) ? 2 : 0;
-  }
-};
-
 }  // namespace
 
-std::optional<Streamed> streamed(const StageSet& set) {
-  return Streaming(Deferring(set).run()).run();
-}
+std::optional<Streamed> streamed(const StageSet& set) { return Streaming(deferFactors(set)).run(); }
 
 }  // namespace tektite

@@ -17,5 +17,8 @@ struct Streamed {
 /// Nothing where no reduction waits for another one over the same axis, or where a rule's precondition fails: values that a carried
 /// value changes otherwise than by a factor, or that are stored as a result. Not for Numerics::Strict: sums are rounded differently.
 std::optional<Streamed> streamed(const StageSet&);
+/// The set without stages that only multiply or divide by what doesn't change along axes over which all their readers then sum: the
+/// factor leaves the sums. "p / l, then p times v" becomes "p times v, then / l".
+StageSet deferFactors(StageSet);
 
 }  // namespace tektite

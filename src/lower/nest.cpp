@@ -8,6 +8,9 @@
 namespace tektite {
 namespace {
 
+constexpr int64_t kLongSum = 512;  // additions into one register; more are cut into pieces
+constexpr int64_t kPiece = 128;    // of about so many
+
 Stmt forLoop(std::string v, Expr extent, LoopMode mode, Block body) {
   return {For{std::move(v), std::move(extent), mode, std::move(body)}, ""};
 }
@@ -267,11 +270,25 @@ class Nest {
     initialise(out, stateName, inLanes);
 
     const Expr spaceMask = mask_;
-    reduceLoops(0, out, [&](Block& inner) {
-      Block body = pointBody(stateName, inLanes);
+    const Pieces pieces = piecesOf();
+    const auto pieceName = [&](const std::string& n) {
+      return (pieces.of > 0 ? "piece_" : "") + stateName(n);
+    };
+    const auto addUp = [&](Block& inner) {
+      Block body = pointBody(pieceName, inLanes);
       const Expr mask = vectorIsReduce_ ? mask_ : spaceMask && bodyNeedsMask() ? spaceMask : Expr();
       lanes(inner, inLanes, std::move(body), mask);
-    });
+    };
+    const auto onePiece = [&](Block& inner, const std::function<void(Block&)>& fill) {
+      Block scope;
+      for (const Accumulator& a : stage_.accumulators)
+        allocate(scope, pieceName(a.names[0]), a.combine.types[0], inLanes);
+      initialise(scope, pieceName, inLanes);
+      fill(scope);
+      lanes(scope, inLanes, joined(stateName, pieceName, inLanes), {});
+      inner.push_back({BlockStmt{std::move(scope)}, ""});
+    };
+    reduceLoops(0, pieces, onePiece, out, addUp);
     mask_ = spaceMask;
 
     if (acrossLanes) joinLanes(out, stateName);
@@ -381,16 +398,56 @@ class Nest {
     vectors_ = vectors;
   }
 
-  void reduceLoops(size_t k, Block& out, const std::function<void(Block&)>& inside) {
+  // ---- long sums, in pieces that are added up: the error grows with the length of a piece and their number, not with the product
+
+  struct Pieces {
+    size_t at = 0;   ///< the reduce loop that is cut
+    int64_t of = 0;  ///< its steps a piece; 0: sums are not cut
+  };
+  Pieces piecesOf() const {
+    if (stage_.contraction) return {};
+    for (const Accumulator& a : stage_.accumulators)
+      if (a.combine.name != "sum" || !isFloat(a.combine.types[0])) return {};
+    int64_t all = 1, longest = 0;
+    Pieces out;
+    for (size_t k = 0; k < reduce_.size(); k++) {
+      const bool lanes = reduce_[k] == schedule_.vectorAxis;
+      all *=
+          lanes ? (most(reduce_[k]) + schedule_.panel() - 1) / schedule_.panel() : most(reduce_[k]);
+      if (!lanes && most(reduce_[k]) > longest) longest = most(reduce_[k]), out.at = k;
+      if (lanes) break;  // cut outside of the lanes only: the registers change behind them
+    }
+    if (all < kLongSum || longest < 2) return {};
+    out.of = std::max<int64_t>(1, kPiece * longest / all);
+    return out.of < longest ? out : Pieces{};
+  }
+  using Fill = std::function<void(Block&)>;
+  void reduceLoops(size_t k, const Pieces& pieces,
+                   const std::function<void(Block&, const Fill&)>& onePiece, Block& out,
+                   const Fill& inside) {
     if (k == reduce_.size()) return inside(out);
-    const auto next = [&, k](Block& inner) { reduceLoops(k + 1, inner, inside); };
-    if (reduce_[k] == schedule_.vectorAxis) {
+    const int axis = reduce_[k];
+    const Fill next = [&, k](Block& inner) { reduceLoops(k + 1, pieces, onePiece, inner, inside); };
+    if (axis == schedule_.vectorAxis) {
       const int vectors =
           vectors_;  // the registers stay as wide as they are, also where one vector at a time is left over
-      reduceLanes(reduce_[k], out, next);
+      reduceLanes(axis, out, next);
       vectors_ = vectors;
+    } else if (pieces.of > 0 && pieces.at == k) {
+      const std::string v = loopName(axis), p = v + "_piece";
+      const Expr of(pieces.of),
+          count = simplify(floorDiv(extent_[axis] + (of - Expr(1)), of), ranges_);
+      serial(out, p, count, (most(axis) + pieces.of - 1) / pieces.of, [&](Block& outer) {
+        onePiece(outer, [&](Block& scope) {
+          const Expr rest = simplify(min(of, extent_[axis] - var(p) * of), ranges_);
+          serial(scope, v, rest, pieces.of, [&](Block& inner) {
+            at_[axisName(axis)] = low_[axis] + var(p) * of + var(v);
+            next(inner);
+          });
+        });
+      });
     } else {
-      plainLoop(reduce_[k], out, next);
+      plainLoop(axis, out, next);
     }
   }
 
@@ -463,6 +520,20 @@ class Nest {
     vectors_ = 1;
     lanes(out, true, joinStates([](const std::string& n) { return n; }, stateName, false, 0), {});
     vectors_ = vectors;
+  }
+
+  /// to op= from, element by element.
+  Block joined(const std::function<std::string(const std::string&)>& to,
+               const std::function<std::string(const std::string&)>& from, bool inLanes) {
+    Block body;
+    for (const Accumulator& a : stage_.accumulators) {
+      const Ref r = cell(from(a.names[0]), inLanes);
+      body.push_back({Store{{cell(to(a.names[0]), inLanes)},
+                            a.combine.name,
+                            {load(r.buffer, a.combine.types[0], r.index)}},
+                      ""});
+    }
+    return body;
   }
 
   /// to op= from, a lane each; `from` lies `ahead` vectors further on.

@@ -148,6 +148,30 @@ TEST(Api, fusedAndUnfusedAgreeForAnyNumberOfThreads) {
   }
 }
 
+TEST(Api, longSumsKeepTheirDigits) {
+  // Rounded after each of n additions, a sum of equal numbers may be off by n/4 units in the last place: 5e-4 here.
+  for (const api::Shape& shape : {api::Shape{1, 96, 160, 160}, {25600, 96}, {1, 200, 200, 96}}) {
+    api::Network network;
+    const api::Tensor x = network.input("x", api::Type::F32, shape);
+    const std::vector<int> axes = shape.size() == 2          ? std::vector<int>{0}
+                                  : shape[3] == api::Dim(96) ? std::vector<int>{1, 2}
+                                                             : std::vector<int>{2, 3};
+    network.output("y", sum(x * x, axes));
+    size_t count = 1;
+    for (const api::Dim& d : shape) count *= static_cast<size_t>(d.number);
+    const std::vector<float> in(count, 0.3f);
+    std::vector<float> out(96);
+    for (bool fuse : {true, false}) {
+      api::Settings settings = quick();
+      settings.fuse = fuse;
+      network.model().compile(settings).run({in.data()}, {out.data()});
+      const double square = static_cast<double>(0.3f * 0.3f);
+      for (float y : out)
+        EXPECT_NEAR(y / (square * static_cast<double>(count / 96)), 1, 5e-6) << shape.size();
+    }
+  }
+}
+
 TEST(Api, graphTextsReadBack) {
   api::Network network;
   const api::Tensor x = network.input("x", api::Type::F32, {4, 8});
