@@ -1,7 +1,7 @@
 # Sourced by run and test: installs what is missing, builds, and fetches models. Everything that it makes is in build/.
 set -euo pipefail
 
-packages=(g++ cmake ninja-build ccache llvm-19-dev clang-19 clang-format-19 libonnx-dev libprotobuf-dev
+packages=(g++ cmake ninja-build ccache llvm-19-dev clang-19 libclang-rt-19-dev clang-format-19 libonnx-dev libprotobuf-dev
   protobuf-compiler libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libtomlplusplus-dev libsqlite3-dev
   libmpfr-dev libgtest-dev libbenchmark-dev python3-venv)
 python_packages=(numpy onnx==1.23.2 onnxruntime==1.32.0)  # they make models and expected outputs, nothing else

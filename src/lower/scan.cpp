@@ -242,10 +242,21 @@ class ScanLowering {
       return load(place.buffer, x.type(), indexAt(place, p.declared.at(l->buffer), l->index));
     });
   }
-  /// A value with several places is stored to all at once: computed once, although a place may be what it reads.
-  Store moved(const Part& p, const Store& s) const {
+  /// A value with several places is stored to all at once: computed once, although a place may be what it reads. What joins a place
+  /// (a scatter) joins each by itself.
+  std::vector<Store> moved(const Part& p, const Store& s) const {
     Store out = s;
     out.stream = false;  // the next step reads it
+    if (const auto it = p.places.find(s.targets[0].buffer);
+        it != p.places.end() && s.targets.size() == 1 && !s.combine.empty()) {
+      std::vector<Store> all;
+      for (const ScanPort& place : it->second) {
+        out.targets[0] = {place.buffer,
+                          indexAt(place, p.declared.at(s.targets[0].buffer), s.targets[0].index)};
+        all.push_back(out);
+      }
+      return all;
+    }
     out.targets.clear();
     out.values.clear();
     for (size_t i = 0; i < s.targets.size(); i++) {
@@ -261,7 +272,7 @@ class ScanLowering {
         out.values.push_back(s.values[i]);
       }
     }
-    return out;
+    return {out};
   }
   Block moved(const Part& p, const Block& block) const {
     Block out;
@@ -269,7 +280,7 @@ class ScanLowering {
       if (const Alloc* a = s.as<Alloc>(); a && a->buffer.space == "main") continue;
       const Stmt t = mapStmtExprs(s, [&](const Expr& e) { return moved(p, e); });
       if (const Store* store = t.as<Store>())
-        out.push_back({moved(p, *store), t.comment});
+        for (Store& one : moved(p, *store)) out.push_back({std::move(one), t.comment});
       else if (const For* f = t.as<For>())
         out.push_back(withBody(t, moved(p, f->body)));
       else if (const If* i = t.as<If>())
