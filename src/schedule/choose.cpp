@@ -14,6 +14,7 @@ namespace {
 constexpr int64_t kSetBytes = 4096;  // lines that far apart share a set of L1
 constexpr int64_t kRowsOfSet =
     7;  // more rows of a register tile in one set push each other out (Zen 4, 14 rows: 113 -> 88 GFLOP/s)
+constexpr double kPageSlots = 16;  // of a line from beyond L2 that no prefetcher expects
 constexpr double kCrowded = 0.25;  // so much slower
 constexpr int kTurnedLanes = 16;   // of a block that is transposed in registers
 constexpr int64_t kApartElements =
@@ -330,6 +331,24 @@ int64_t rowsApart(const std::vector<StageAccess>& accesses, const StageAxis& row
   return most;
 }
 
+/// Operands that are broadcast, lie beyond L2, and of which every step of the reduction reads another page: nothing fetches them ahead.
+int pagesApart(const Stage& stage, const std::vector<StageAccess>& accesses, const StageAxis& lanes,
+               const Target& target) {
+  int found = 0;
+  for (const StageAccess& a : accesses) {
+    const int64_t element = bytes(a.buffer->type.dtype);
+    if (!a.reduced || a.isStore || mentions(a.index, lanes.var) ||
+        panelBytes(stage, a.index, element) <= roomForPanels(target))
+      continue;
+    int64_t least = INT64_MAX;
+    for (const StageAxis& axis : stage.axes)
+      if (axis.reduce && mentions(a.index, axis.var))
+        least = std::min(least, std::abs(strideAlong(*a.buffer, a.index, axis.var).value_or(1)));
+    found += least != INT64_MAX && least * element >= kSetBytes;
+  }
+  return found;
+}
+
 /// Which loads of a multiplication differ along two axes.
 std::vector<std::pair<bool, bool>> loadsAlong(const std::vector<StageAccess>& accesses,
                                               const StageAxis& lanes, const StageAxis* rows) {
@@ -358,6 +377,7 @@ StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, con
     while (lanes / 2 >= n && lanes > 4) lanes /= 2;
     const Operands operands = operandsAlong(list, stage, accesses, axis, lanes, target);
     const int64_t align = isConstant(axis.region.base, 0) ? 0 : axis.region.size;
+    const int apart = pagesApart(stage, accesses, axis, target);
     const auto consider = [&](int u, bool across) {
       const int64_t m = u < 0 ? 1 : std::min(stage.axes[u].region.size, stage.axes[u].extent);
       const int64_t smallest =
@@ -373,7 +393,8 @@ StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, con
       const double after = across
                                ? resultCost(accesses, stage.axes[u], std::log2(lanes), lanes, depth)
                                : resultCost(accesses, axis, 0, lanes, depth);
-      double total = (1 / std::max(t.score, 1e-6) + operands.cost + after) / lanes;
+      const double pages = kPageSlots * apart / (t.vectors * t.unroll);
+      double total = (1 / std::max(t.score, 1e-6) + operands.cost + after + pages) / lanes;
       if (u >= 0)  // rows that share lines of the operand that is broadcast
         for (const StageAccess& a : accesses)
           if (a.reduced && !a.isStore && strideAlong(*a.buffer, a.index, stage.axes[u].var) == 1)
