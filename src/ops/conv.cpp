@@ -151,7 +151,10 @@ const OpDef conv{
       return c.has(2) ? b.map("a + b", {y, alongAxis(b, c.at(2), 1, b.rank(y))}) : y;
     }};
 
-/// The gradient of a convolution: one over the input with zeros between its elements, with the kernel flipped.
+int64_t floorOf(int64_t a, int64_t b) { return a / b - (a % b < 0); }
+
+/// The gradient of a convolution. Where the stride is s, the results o = q s + p of each of the s phases p are a convolution of the input
+/// around q: input q + d meets the kernel's element p + pad - s d. All phases are output channels of one convolution, and interleave.
 const OpDef convTranspose{
     "ConvTranspose", [](Builder& b, const OpCall& c) -> Values {
       const Value x = c.at(0), w = c.at(1);
@@ -171,9 +174,10 @@ const OpDef convTranspose{
         userError("weight has {} input channels, expected a multiple of {} groups", channels,
                   groups);
 
-      Windows g{kernel, std::vector<int64_t>(n, 1), dilations, {}, {}, {}};
-      std::vector<Expr> shape = b.type(x).shape, index = coordinates(b.rank(x));
-      Expr guard = boolean(true);
+      Windows g{kernel, std::vector<int64_t>(n, 1), std::vector<int64_t>(n, 1), {}, {}, {}};
+      const auto& shape = b.type(x).shape;
+      std::vector<Expr> out;
+      std::vector<int64_t> first(n);  // the least d
       for (size_t i = 0; i < n; i++) {
         const Expr extent = shape[i + 2];
         const int64_t reach = (kernel[i] - 1) * dilations[i] + 1, s = strides[i];
@@ -186,33 +190,61 @@ const OpDef convTranspose{
           const int64_t total = std::max<int64_t>(0, s * (in - 1) + extra[i] + reach - want);
           pads[i] = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
           pads[n + i] = total - pads[i];
-          g.out.push_back(want);
+          out.push_back(want);
         } else {
-          g.out.push_back(
+          out.push_back(
               simplified(b, (extent - 1) * s + (extra[i] + reach - pads[i] - pads[n + i])));
         }
-        g.before.push_back(reach - 1 - pads[i]);
-        g.after.push_back(reach - 1 - pads[n + i] + extra[i]);
-        if (s == 1) continue;
-        const Expr at = var(coordinate(static_cast<int>(i) + 2));
-        shape[i + 2] = simplified(b, (extent - 1) * s + 1);
-        index[i + 2] = floorDiv(at, s);
-        guard = logicalAnd(guard, eq(floorMod(at, s), 0));
+        if (s == 1) {
+          g.dilations[i] = dilations[i];
+          first[i] = pads[i] - (reach - 1);
+        } else {
+          first[i] = -floorOf(reach - 1 - pads[i], s);
+          g.kernel[i] = floorOf(s - 1 + pads[i], s) - first[i] + 1;
+        }
+        g.out.push_back(simplified(b, floorDiv(out[i] + (s - 1), s)));
+        g.before.push_back(-first[i]);
+        g.after.push_back(g.out[i] == extent ? 0 : 1);
       }
-      const bool spread = !allAre(strides, 1);
-      const Value in = spread ? b.view(x, shape, index, imm(t, 0), guard) : x;
 
-      // [channels, perGroup, k...] -> [groups * perGroup, channels / groups, k...], the kernel flipped
-      std::vector<Expr> wide = {groups * perGroup, channels / groups},
-                        flipped = {floorDiv(var("d0"), perGroup) * (channels / groups) + var("d1"),
-                                   floorMod(var("d0"), perGroup)};
+      // [channels, perGroup, k...] -> [groups * perGroup * phases, channels / groups, d...]
+      int64_t phases = 1;
+      for (const int64_t s : strides) phases *= s;
+      std::vector<Expr> wide = {groups * perGroup * phases, channels / groups},
+                        index = {floorDiv(var("d0"), perGroup * phases) * (channels / groups) +
+                                     var("d1"),
+                                 floorMod(floorDiv(var("d0"), phases), perGroup)};
+      Expr guard = boolean(true);
+      int64_t later = phases;
       for (size_t i = 0; i < n; i++) {
-        wide.push_back(kernel[i]);
-        flipped.push_back(Expr(kernel[i] - 1) - var(coordinate(static_cast<int>(i) + 2)));
+        const Expr d = var(coordinate(static_cast<int>(i) + 2));
+        wide.push_back(g.kernel[i]);
+        if (strides[i] == 1) {
+          index.push_back(Expr(kernel[i] - 1) - d);
+          continue;
+        }
+        later /= strides[i];
+        const Expr at = floorMod(floorDiv(var("d0"), later), strides[i]) +
+                        (pads[i] - strides[i] * first[i]) - d * Expr(strides[i]);
+        index.push_back(floorDiv(at, dilations[i]));
+        guard = logicalAnd(guard, eq(floorMod(at, dilations[i]), 0));
+        guard = logicalAnd(guard, logicalAnd(le(0, at), lt(at, kernel[i] * dilations[i])));
       }
-      const Value weight = b.view(w, wide, flipped);
-      const Value y =
-          b.convert(convolution(b, in, weight, g, groups, accumulatorOf(t), imm(t, 0)), t);
+      const Value weight =
+          asInteger(guard) ? b.view(w, wide, index) : b.view(w, wide, index, imm(t, 0), guard);
+      Value y = b.convert(convolution(b, x, weight, g, groups, accumulatorOf(t), imm(t, 0)), t);
+      if (phases > 1) {
+        std::vector<Expr> result = {shape[0], groups * perGroup}, from = {var("d0"), 0};
+        Expr phase = 0;
+        for (size_t i = 0; i < n; i++) {
+          const Expr o = var(coordinate(static_cast<int>(i) + 2));
+          result.push_back(out[i]);
+          from.push_back(floorDiv(o, strides[i]));
+          phase = phase * Expr(strides[i]) + floorMod(o, strides[i]);
+        }
+        from[1] = var("d1") * Expr(phases) + phase;
+        y = b.view(y, result, from);
+      }
       return c.has(2) ? b.map("a + b", {y, alongAxis(b, c.at(2), 1, b.rank(y))}) : y;
     }};
 
