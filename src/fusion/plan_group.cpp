@@ -201,16 +201,9 @@ class Assembly {
 std::vector<StageSet> componentsOf(const StageSet& set) {
   std::vector<int> part(set.stages.size());
   std::map<std::string, size_t> writer;
-  const auto touches = [&](size_t s) {
-    std::vector<std::string> out;
-    for (const Expr& e : loadsOf(set.stages[s])) out.push_back(e.as<Load>()->buffer);
-    for (const auto* stores : {&set.stages[s].inner, &set.stages[s].outer})
-      for (const StageStore& store : *stores) out.push_back(store.buffer);
-    return out;
-  };
   for (size_t s = 0; s < set.stages.size(); s++) {
     part[s] = static_cast<int>(s);
-    for (const std::string& name : touches(s)) {
+    for (const std::string& name : buffersOf(set.stages[s])) {
       const auto it = writer.find(name);
       if (it == writer.end() || part[it->second] == part[s]) continue;
       const int from = part[it->second], to = part[s];
@@ -228,12 +221,7 @@ std::vector<StageSet> componentsOf(const StageSet& set) {
     out[it->second].stages.push_back(set.stages[s]);
   }
   for (StageSet& one : out) {
-    std::set<std::string> used;
-    for (const Stage& s : one.stages) {
-      for (const Expr& e : loadsOf(s)) used.insert(e.as<Load>()->buffer);
-      for (const auto* stores : {&s.inner, &s.outer})
-        for (const StageStore& store : *stores) used.insert(store.buffer);
-    }
+    const std::set<std::string> used = buffersOf(one.stages);
     for (const PlanBuffer& b : set.buffers)
       if (used.count(b.name)) one.buffers.push_back(b);
   }

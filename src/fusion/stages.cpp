@@ -312,6 +312,19 @@ std::vector<Expr> loadsOf(const Stage& s) {
   return out;
 }
 
+std::set<std::string> buffersOf(const Stage& s) {
+  std::set<std::string> out;
+  for (const Expr& l : loadsOf(s)) out.insert(l.as<Load>()->buffer);
+  for (const auto* stores : {&s.inner, &s.outer})
+    for (const StageStore& store : *stores) out.insert(store.buffer);
+  return out;
+}
+std::set<std::string> buffersOf(const std::vector<Stage>& stages) {
+  std::set<std::string> out;
+  for (const Stage& s : stages) out.merge(buffersOf(s));
+  return out;
+}
+
 Stage mapped(const Stage& s, const std::function<Expr(const Expr&)>& change) {
   Stage out = s;
   for (auto* stores : {&out.inner, &out.outer})

@@ -1,4 +1,6 @@
 #pragma once
+#include <set>
+#include <string>
 #include <vector>
 
 #include "fusion/defs.h"
@@ -20,6 +22,9 @@ StageSet formStages(const Graph& body, const Defs&);
 
 /// Every load of a stage, each distinct one once.
 std::vector<Expr> loadsOf(const Stage&);
+/// The names of the buffers that a stage, or any of several, loads or stores.
+std::set<std::string> buffersOf(const Stage&);
+std::set<std::string> buffersOf(const std::vector<Stage>&);
 /// A copy where every expression is what `change` makes of it.
 Stage mapped(const Stage&, const std::function<Expr(const Expr&)>& change);
 

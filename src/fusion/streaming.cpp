@@ -371,12 +371,7 @@ class Streaming {
   }
 
   void addBuffers(StageSet& set) const {
-    std::set<std::string> used;
-    for (const Stage& s : set.stages) {
-      for (const Expr& l : loadsOf(s)) used.insert(l.as<Load>()->buffer);
-      for (const auto* stores : {&s.inner, &s.outer})
-        for (const StageStore& store : *stores) used.insert(store.buffer);
-    }
+    const std::set<std::string> used = buffersOf(set.stages);
     for (const PlanBuffer& b : in_.buffers)
       if (used.count(b.name)) set.buffers.push_back(b);
     const auto scratch = [&](const std::string& name, const Carried& c, DType type) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "fusion/stages.h"
 #include "lower/nest.h"
 #include "lower/pack.h"
 #include "schedule/layout.h"
@@ -112,14 +113,6 @@ void alignStreamed(Kernel& kernel, const GroupPlan& plan, const Schedule& schedu
               p.buffer.align = kLineBytes;
 }
 
-/// Names of buffers that a list's stages touch.
-std::set<std::string> touched(const GroupPlan& plan, const TileList& list) {
-  std::set<std::string> out;
-  for (const Stage& s : list.stages)
-    for (const StageAccess& a : accessesOf(plan, s)) out.insert(a.buffer->name);
-  return out;
-}
-
 /// May an output take an input's memory? Where one stage alone runs, reads that input only at the element it writes, and once.
 std::vector<std::pair<std::string, std::string>> inPlacePairs(const GroupPlan& plan,
                                                               const Schedule& schedule) {
@@ -158,7 +151,7 @@ LoweredKernel lower(const GroupPlan& prepared, const Schedule& chosen, const Tar
   kernel.name = kernelName;
   std::set<std::string> used;
   for (const TileList& list : plan.lists)
-    for (const std::string& n : touched(plan, list)) used.insert(n);
+    for (const std::string& n : buffersOf(list.stages)) used.insert(n);
   KernelBuffers buffers{plan, {}};
   for (const PlanBuffer& b : plan.buffers) buffers.names[b.name] = b.name;
   for (const PlanBuffer& b : plan.buffers) {
@@ -171,7 +164,7 @@ LoweredKernel lower(const GroupPlan& prepared, const Schedule& chosen, const Tar
     if (b.kind == PlanBuffer::Scratch && sharedByTiles(b) && used.count(b.name))
       kernel.body.push_back({Alloc{allocate(b)}, ""});
   for (size_t l = 0; l < plan.lists.size(); l++) {
-    const auto mine = touched(plan, plan.lists[l]);
+    const auto mine = buffersOf(plan.lists[l].stages);
     std::vector<const PlanBuffer*> scratch;
     for (const PlanBuffer& b : plan.buffers)
       if (b.kind == PlanBuffer::Scratch && mine.count(b.name)) scratch.push_back(&b);

@@ -285,7 +285,7 @@ class Nest {
         allocate(scope, pieceName(a.names[0]), a.combine.types[0], inLanes);
       initialise(scope, pieceName, inLanes);
       fill(scope);
-      lanes(scope, inLanes, joined(stateName, pieceName, inLanes), {});
+      lanes(scope, inLanes, joinStates(stateName, pieceName, inLanes, inLanes, 0), {});
       inner.push_back({BlockStmt{std::move(scope)}, ""});
     };
     reduceLoops(0, pieces, onePiece, out, addUp);
@@ -515,38 +515,25 @@ class Nest {
     const int vectors = vectors_;
     for (int step = vectors / 2; step >= 1; step /= 2) {  // vectors first, halving; then lanes
       vectors_ = step;
-      lanes(out, true, joinStates(stateName, stateName, true, step), {});
+      lanes(out, true, joinStates(stateName, stateName, true, true, step), {});
     }
     vectors_ = 1;
-    lanes(out, true, joinStates([](const std::string& n) { return n; }, stateName, false, 0), {});
+    lanes(out, true, joinStates([](const std::string& n) { return n; }, stateName, false, true, 0),
+          {});
     vectors_ = vectors;
-  }
-
-  /// to op= from, element by element.
-  Block joined(const std::function<std::string(const std::string&)>& to,
-               const std::function<std::string(const std::string&)>& from, bool inLanes) {
-    Block body;
-    for (const Accumulator& a : stage_.accumulators) {
-      const Ref r = cell(from(a.names[0]), inLanes);
-      body.push_back({Store{{cell(to(a.names[0]), inLanes)},
-                            a.combine.name,
-                            {load(r.buffer, a.combine.types[0], r.index)}},
-                      ""});
-    }
-    return body;
   }
 
   /// to op= from, a lane each; `from` lies `ahead` vectors further on.
   Block joinStates(const std::function<std::string(const std::string&)>& to,
                    const std::function<std::string(const std::string&)>& from, bool intoLanes,
-                   int ahead) {
+                   bool fromLanes, int ahead) {
     Block body;
     for (const Accumulator& a : stage_.accumulators) {
       Store s;
       for (size_t c = 0; c < a.names.size(); c++) {
         s.targets.push_back(cell(to(a.names[c]), intoLanes));
-        Ref r = cell(from(a.names[c]), true);
-        r.index.back() = r.index.back() + Expr(int64_t{ahead} * schedule_.lanes);
+        Ref r = cell(from(a.names[c]), fromLanes);
+        if (ahead) r.index.back() = r.index.back() + Expr(int64_t{ahead} * schedule_.lanes);
         s.values.push_back(load(r.buffer, a.combine.types[c], r.index));
       }
       s.combine = a.combine.name;

@@ -141,18 +141,9 @@ const OpDef classifier{
           "a + b", {b.contract("nv,pv->np", kernel, pairWeights(b, s, c.reals("coefficients"))),
                     vectorOf(b, rho)});
       const Value votes = votesOf(b, decisions, classes);
-      const Value best =
-          squeeze(b,
-                  b.reduce(argCombine(true, DType::F32),
-                           {votes, b.map(var("d1"), {}, b.type(votes).shape)}, {1})[1],
-                  {1});
-      const Value names =
-          constantOf(b, DType::I64, std::vector<double>(labels.begin(), labels.end()), {classes});
-      const Value label = b.gather(names, {best}, b.type(best).shape,
-                                   {load("$1", DType::I64, {var("d0")})}, imm(DType::I64, 0));
       const Value scores =
           classes == 2 ? b.concat({b.map("-a", {decisions}), decisions}, 1) : decisions;
-      return {label, scores};
+      return {labelOf(b, votes, labels), scores};
     },
     1, kDomain};
 

@@ -234,14 +234,7 @@ const OpDef classifier{
       } else {
         y = transformed(b, y, how);
       }
-      const Value best = squeeze(b,
-                                 b.reduce(argCombine(true, DType::F32),
-                                          {y, b.map(var("d1"), {}, b.type(y).shape)}, {1})[1],
-                                 {1});
-      const Value names = table(b, DType::I64, labels, {classes});
-      return {b.gather(names, {best}, b.type(best).shape, {load("$1", DType::I64, {var("d0")})},
-                       imm(DType::I64, 0)),
-              y};
+      return {labelOf(b, y, labels), y};
     },
     1, kDomain};
 

@@ -241,6 +241,15 @@ Value meanOver(Builder& b, Value v, const std::vector<int>& axes) {
 
 DType accumulatorOf(DType t) { return t == DType::F16 || t == DType::BF16 ? DType::F32 : t; }
 
+Value labelOf(Builder& b, Value scores, const std::vector<int64_t>& labels) {
+  const Value columns = b.map(var("d1"), {}, b.type(scores).shape);
+  const Value best =
+      squeeze(b, b.reduce(argCombine(true, DType::F32), {scores, columns}, {1})[1], {1});
+  const Value names = constantOf(b, DType::I64, std::vector<double>(labels.begin(), labels.end()),
+                                 {static_cast<int64_t>(labels.size())});
+  return b.gather(names, {best}, b.type(best).shape, {load("$1", DType::I64, {var("d0")})},
+                  imm(DType::I64, 0));
+}
 Expr lowestOf(DType t) {
   if (isFloat(t)) return imm(t, -std::numeric_limits<double>::infinity());
   return immInteger(t, isSigned(t) ? INT64_MIN >> (64 - bits(t)) : 0);

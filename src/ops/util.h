@@ -53,6 +53,8 @@ Value alongAxis(Builder&, Value, int axis, int rank);
 Value meanOver(Builder&, Value, const std::vector<int>& axes);
 /// f32 where the type is f16 or bf16, else the type itself: what sums are held in.
 DType accumulatorOf(DType);
+/// [rows]: of each row of scores the label of the largest, the first of equals.
+Value labelOf(Builder&, Value scores, const std::vector<int64_t>& labels);
 Expr lowestOf(DType);  ///< -inf, or the type's least number
 Expr highestOf(DType);
 

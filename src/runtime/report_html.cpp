@@ -20,28 +20,25 @@ double arithmeticSeconds(const KernelReport& k, const Target& t) {
 
 /// For each step: the steps that made what it reads.
 std::vector<std::vector<int>> sourcesOf(const Program& p) {
-  std::map<int, int> madeBy;
+  std::map<int, int> madeBy;  // by slot
   std::vector<std::vector<int>> out;
   for (const Step& step : p.steps) {
-    const size_t reads = step.node < 0 ? 1 : p.graph.nodes[step.node].operands.size();
+    std::vector<int> reads, writes;
+    if (step.node < 0) {  // a copy
+      reads = {step.slots[0]}, writes = {step.slots[1]};
+    } else {
+      const Node& node = p.graph.nodes[step.node];
+      const auto slot = [&](Value v, std::vector<int>& into) {
+        if (const auto at = p.slotOf.find(v); at != p.slotOf.end()) into.push_back(at->second);
+      };
+      for (const Value& v : node.operands) slot(v, reads);
+      for (size_t r = 0; r < node.results.size(); ++r)
+        slot({step.node, static_cast<int>(r)}, writes);
+    }
     std::vector<int>& mine = out.emplace_back();
-    const auto read = [&](int slot) {
+    for (int slot : reads)
       if (const auto at = madeBy.find(slot); at != madeBy.end()) mine.push_back(at->second);
-    };
-    if (step.node < 0) {
-      for (size_t i = 0; i < reads; ++i) read(step.slots[i]);
-    } else {
-      for (const Value& v : p.graph.nodes[step.node].operands)
-        if (const auto at = p.slotOf.find(v); at != p.slotOf.end()) read(at->second);
-    }
-    const int number = static_cast<int>(out.size()) - 1;
-    if (step.node < 0) {
-      madeBy[step.slots.back()] = number;
-    } else {
-      for (size_t r = 0; r < p.graph.nodes[step.node].results.size(); ++r)
-        if (const auto at = p.slotOf.find({step.node, static_cast<int>(r)}); at != p.slotOf.end())
-          madeBy[at->second] = number;
-    }
+    for (int slot : writes) madeBy[slot] = static_cast<int>(out.size()) - 1;
   }
   return out;
 }

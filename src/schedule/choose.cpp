@@ -64,9 +64,10 @@ bool idempotent(const Stage& stage) {
 
 /// Does a stored value depend on what was there before? Such points are computed once only: blocks of rows may not overlap.
 bool updates(const Stage& stage) {
+  const std::vector<Expr> loads = loadsOf(stage);
   for (const auto* stores : {&stage.inner, &stage.outer})
     for (const StageStore& s : *stores)
-      for (const Expr& e : loadsOf(stage))
+      for (const Expr& e : loads)
         if (e.as<Load>()->buffer == s.buffer) return true;
   return false;
 }

@@ -5,6 +5,7 @@
 
 #include "fusion/fuse.h"
 #include "fuzz/fuzz.h"
+#include "fuzz_seeds.h"
 #include "ir/kernel_verify.h"
 #include "lower/lower.h"
 #include "lowered_executor.h"
@@ -105,10 +106,8 @@ std::string wrongGroup(uint64_t seed) {
 
 /// TEKTITE_FUZZ=N runs N seeds, TEKTITE_SEED=S only one; TEKTITE_FUZZ_ALL=1 doesn't stop at the first failure.
 TEST(Fuzz, GroupsAndTheirKernelsComputeWhatTheirBodiesDo) {
-  const char *seed = std::getenv("TEKTITE_SEED"), *many = std::getenv("TEKTITE_FUZZ");
-  const uint64_t first = seed ? std::strtoull(seed, nullptr, 10) : 0;
-  const uint64_t count = seed ? 1 : many ? std::strtoull(many, nullptr, 10) : 0;
-  for (uint64_t s = first; s < first + count; ++s) {
+  const Seeds seeds = fuzzSeeds(0);
+  for (uint64_t s = seeds.first; s < seeds.last; ++s) {
     std::string wrong;
     try {
       wrong = wrongGroup(s);

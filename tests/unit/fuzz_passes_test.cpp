@@ -3,16 +3,15 @@
 #include <cstdlib>
 
 #include "fuzz/fuzz.h"
+#include "fuzz_seeds.h"
 
 namespace tektite {
 namespace {
 
 /// TEKTITE_FUZZ=N runs N seeds, TEKTITE_SEED=S only one.
 TEST(Fuzz, PassesKeepWhatGraphsCompute) {
-  const char *seed = std::getenv("TEKTITE_SEED"), *many = std::getenv("TEKTITE_FUZZ");
-  const uint64_t first = seed ? std::strtoull(seed, nullptr, 10) : 0;
-  const uint64_t count = seed ? 1 : many ? std::strtoull(many, nullptr, 10) : 300;
-  for (uint64_t s = first; s < first + count; ++s)
+  const Seeds seeds = fuzzSeeds(300);
+  for (uint64_t s = seeds.first; s < seeds.last; ++s)
     if (const auto failure = fuzzPasses(s)) {
       ADD_FAILURE() << "seed " << failure->seed << ": " << failure->what;
       break;

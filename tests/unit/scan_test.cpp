@@ -10,6 +10,7 @@
 
 #include "fusion/absorb.h"
 #include "fuzz/fuzz.h"
+#include "fuzz_seeds.h"
 #include "ir/kernel_eval.h"
 #include "ir/kernel_verify.h"
 #include "lower/scan.h"
@@ -292,11 +293,9 @@ TEST(Scan, RunsInsideATileWhereStatesStayThere) {
 
 /// TEKTITE_FUZZ=N runs N seeds, TEKTITE_SEED=S only one.
 TEST(Scan, RandomBodiesInTheKernelInterpreter) {
-  const char *seed = std::getenv("TEKTITE_SEED"), *many = std::getenv("TEKTITE_FUZZ");
-  const uint64_t first = seed ? std::strtoull(seed, nullptr, 10) : 0;
-  const uint64_t count = seed ? 1 : many ? std::strtoull(many, nullptr, 10) : 12;
+  const Seeds seeds = fuzzSeeds(12);
   int behind = 0;
-  for (uint64_t s = first; s < first + count; s++) {
+  for (uint64_t s = seeds.first; s < seeds.last; s++) {
     RandomGraphOptions shape;
     shape.nodes = 2 + static_cast<int>(s % 7);
     shape.mostElements = 128;
@@ -316,7 +315,7 @@ TEST(Scan, RandomBodiesInTheKernelInterpreter) {
     }
     if (testing::Test::HasFailure()) break;
   }
-  EXPECT_TRUE(seed || behind > 0) << "no scan reads another one's slices";
+  EXPECT_TRUE(seeds.one || behind > 0) << "no scan reads another one's slices";
 }
 
 }  // namespace tektite
