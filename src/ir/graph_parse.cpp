@@ -302,7 +302,7 @@ class Parser {
     } else {
       const DType type = g_.type(operands_[0]).dtype;
       if (!isBuiltinCombine(name)) in_.failAt(t, fmt::format("unknown combine '{}'", name));
-      if ((type == DType::Bool) != (name == "any" || name == "all"))
+      if (name == "any" || name == "all" ? isFloat(type) : type == DType::Bool)
         in_.failAt(t, fmt::format("combine '{}' of {}", name, tektite::name(type)));
       r.combine = builtinCombine(name, type);
     }

@@ -1,146 +1,25 @@
 #include <algorithm>
+#include <cmath>
 #include <map>
 
-#include "ops/nested.h"
+#include "ops/forest.h"
 #include "ops/op.h"
 #include "ops/util.h"
 #include "support/check.h"
 
-// Tree ensembles: every row walks every tree from its root, a fixed number of steps; a leaf leads to itself.
+// Tree ensembles: how models list their nodes, and what becomes of the leaves' sums.
 namespace tektite {
 namespace {
 
 constexpr std::string_view kDomain = "ai.onnx.ml";
-constexpr int kDeepest = 256;
-
-enum Mode : int64_t { Leq, Lt, Gte, Gt, Eq, Neq };
-
-/// All trees' nodes and leaves in one numbering.
-struct Forest {
-  std::vector<double> splits;
-  std::vector<int64_t> features, modes, yes, no, missing, roots;
-  std::vector<double> weights;  // [nodes, targets]
-  int64_t targets = 1;
-
-  int64_t add(int64_t feature, int64_t mode, double split, bool missingTrue) {
-    const auto self = static_cast<int64_t>(features.size());
-    features.push_back(feature);
-    modes.push_back(mode);
-    splits.push_back(split);
-    missing.push_back(missingTrue);
-    yes.push_back(self);
-    no.push_back(self);
-    return self;
-  }
-  int depth() const {
-    std::vector<int64_t> level = roots;
-    for (int d = 0; d < kDeepest; d++) {
-      std::vector<int64_t> next;
-      for (const int64_t n : level) {
-        const auto i = static_cast<size_t>(n);
-        if (yes[i] != n) next.push_back(yes[i]);
-        if (no[i] != n) next.push_back(no[i]);
-      }
-      if (next.empty()) return d;
-      if (next.size() > features.size()) break;  // not a tree
-      level = std::move(next);
-    }
-    userError("trees deeper than {} are not supported", kDeepest);
-  }
-};
-
-Value table(Builder& b, DType t, const std::vector<int64_t>& values, std::vector<Expr> shape) {
-  return b.convert(constantOf(b, DType::I64, std::vector<double>(values.begin(), values.end()),
-                              std::move(shape)),
-                   t);
-}
-
-/// What a step reads of the nodes: tables, which a step of the walk is given as it was captured.
-struct Tables {
-  Value features, splits, yes, no, modes, missing;  ///< the last two are empty where all are alike
-  int64_t mode = Leq;
-
-  Tables(Builder& b, const Forest& f, DType t) {
-    const std::vector<Expr> nodes = {static_cast<int64_t>(f.features.size())};
-    const auto ints = [&](const std::vector<int64_t>& v) { return table(b, DType::I32, v, nodes); };
-    features = ints(f.features);
-    splits = constantOf(b, t, f.splits, nodes);
-    yes = ints(f.yes);
-    no = ints(f.no);
-    mode = f.modes.at(0);
-    if (std::ranges::any_of(f.modes, [&](int64_t m) { return m != mode; })) modes = ints(f.modes);
-    if (std::ranges::any_of(f.missing, [](int64_t m) { return m != 0; })) missing = ints(f.missing);
-  }
-  std::vector<Value> list() const {
-    std::vector<Value> out = {features, splits, yes, no};
-    for (const Value v : {modes, missing})
-      if (v) out.push_back(v);
-    return out;
-  }
-};
-
-/// From each row's and tree's node to the next. `tables` as Tables::list() has them, in this builder.
-Value stepDown(Builder& b, const Tables& of, Value at, Value x, const std::vector<Value>& tables) {
-  static constexpr const char* texts[] = {"a <= b", "a < b",  "b <= a",
-                                          "b < a",  "a == b", "not(a == b)"};
-  const auto shape = b.type(at).shape;
-  const DType t = b.dtype(x);
-  const Expr here = indexLoad(b, 1, at, {var("d0"), var("d1")});
-  const auto look = [&](size_t i) {
-    return b.gather(tables[i], {at}, shape, {here}, imm(b.dtype(tables[i]), 0));
-  };
-  const Value feature = look(0), split = look(1),
-              value = b.gather(x, {feature}, shape, {var("d0"), here}, imm(t, 0));
-  Value take = b.map(texts[of.mode], {value, split});
-  if (of.modes) {
-    const Value mode = look(4);
-    for (int m = Leq; m <= Neq; m++)
-      if (m != of.mode)
-        take = b.map(fmt::format("select(a == {}, b, c)", m),
-                     {mode, b.map(texts[m], {value, split}), take});
-  }
-  if (of.missing) take = b.map("a | isnan(b) & c == 1", {take, value, look(of.modes ? 5 : 4)});
-  return b.map("select(a, b, c)", {take, look(2), look(3)});
-}
-
-/// The leaf of each row and tree: [rows, trees], after as many steps as the deepest tree has levels.
-Value leaves(Builder& b, const Forest& f, Value x) {
-  const auto trees = static_cast<int64_t>(f.roots.size());
-  const Value roots =
-      b.broadcast(table(b, DType::I32, f.roots, {1, trees}), {b.type(x).shape.at(0), trees});
-  const int depth = f.depth();
-  if (depth == 0) return roots;
-  const Tables tables(b, f, b.dtype(x));
-  std::vector<Value> captured = tables.list();
-  captured.push_back(x);
-  const Value steps = b.map(var("d0"), {}, {depth});
-  return scan(b, {roots}, {steps}, captured, {},
-              [&](Builder& inner, const std::vector<Value>& in,
-                  const std::vector<Value>& around) -> std::vector<Value> {
-                return {stepDown(inner, tables, in.at(0), around.back(), around)};
-              })
-      .at(0);
-}
 
 /// [rows, targets]
 Value scores(Builder& b, const Forest& f, Value x, const std::string& aggregate,
              const std::vector<double>& base) {
-  const Value leaf = leaves(b, f, x);
-  const DType t = b.dtype(x);
-  const Value weights =
-      constantOf(b, t, f.weights, {static_cast<int64_t>(f.features.size()), f.targets});
-  const Value all =
-      b.gather(weights, {leaf}, {b.type(leaf).shape.at(0), b.type(leaf).shape.at(1), f.targets},
-               {indexLoad(b, 1, leaf, {var("d0"), var("d1")}), var("d2")}, imm(t, 0));
-  Value y = squeeze(b,
-                    b.reduce(aggregate == "MIN"   ? "min"
-                             : aggregate == "MAX" ? "max"
-                                                  : "sum",
-                             all, {1}),
-                    {1});
+  Value y = scoresOf(b, f, x, aggregate == "MIN" ? "min" : aggregate == "MAX" ? "max" : "sum");
   if (aggregate == "AVERAGE") y = b.map(fmt::format("a / {}", f.roots.size()), {y});
   if (!base.empty())
-    y = b.map("a + b", {y, constantOf(b, t, base, {static_cast<int64_t>(base.size())})});
+    y = b.map("a + b", {y, constantOf(b, b.dtype(y), base, {static_cast<int64_t>(base.size())})});
   return y;
 }
 
@@ -156,9 +35,9 @@ Value transformed(Builder& b, Value y, const std::string& how) {
 
 /// The form before version 5: nodes are named by tree and number; what leaves give is listed apart, under `prefix`.
 Forest forestOf(const OpCall& c, const std::string& prefix, int64_t targets) {
-  static const std::map<std::string, int64_t> modes = {{"BRANCH_LEQ", Leq}, {"BRANCH_LT", Lt},
-                                                       {"BRANCH_GTE", Gte}, {"BRANCH_GT", Gt},
-                                                       {"BRANCH_EQ", Eq},   {"BRANCH_NEQ", Neq}};
+  static const std::map<std::string, int64_t> modes = {
+      {"BRANCH_LEQ", Forest::Leq}, {"BRANCH_LT", Forest::Lt}, {"BRANCH_GTE", Forest::Gte},
+      {"BRANCH_GT", Forest::Gt},   {"BRANCH_EQ", Forest::Eq}, {"BRANCH_NEQ", Forest::Neq}};
   const auto trees = c.integers("nodes_treeids"), ids = c.integers("nodes_nodeids"),
              features = c.integers("nodes_featureids"), yes = c.integers("nodes_truenodeids"),
              no = c.integers("nodes_falsenodeids");
@@ -238,6 +117,30 @@ const OpDef classifier{
     },
     1, kDomain};
 
+constexpr int64_t kMember = 6;
+
+/// Nodes that ask whether a value is one of a set: a comparison each of the set's numbers, one after the other. NaN ends a set.
+void memberships(Forest& f, const std::vector<double>& modes, const std::vector<double>& members) {
+  size_t next = 0;
+  for (size_t i = 0; i < modes.size(); i++) {
+    if (modes[i] != kMember) continue;
+    const int64_t no = f.no[i];
+    size_t at = i;
+    f.splits[i] = std::nan("");
+    for (bool first = true; next < members.size() && !std::isnan(members[next]); next++) {
+      if (!first) {
+        f.no[at] = f.add(f.features[i], Forest::Eq, 0, false);
+        at = f.features.size() - 1;
+        f.yes[at] = f.yes[i];
+        f.no[at] = no;
+      }
+      f.splits[at] = members[next];
+      first = false;
+    }
+    next++;
+  }
+}
+
 /// Version 5: leaves have numbers of their own.
 const OpDef ensemble{
     "TreeEnsemble",
@@ -263,8 +166,9 @@ const OpDef ensemble{
       f.targets = c.integer("n_targets", 1);
       const auto inner = static_cast<int64_t>(features.size());
       for (size_t i = 0; i < features.size(); i++) {
-        if (modes.at(i) > 5) userError("set membership is not supported");
-        f.add(features[i], static_cast<int64_t>(modes[i]), splits.at(i),
+        const auto mode = static_cast<int64_t>(modes.at(i));
+        if (mode < Forest::Leq || mode > kMember) userError("a comparison of mode {}", mode);
+        f.add(features[i], mode == kMember ? Forest::Eq : mode, splits.at(i),
               i < missing.size() && missing[i]);
         f.yes.back() = yes.at(i) + (yesLeaf.at(i) ? inner : 0);
         f.no.back() = no.at(i) + (noLeaf.at(i) ? inner : 0);
@@ -275,6 +179,7 @@ const OpDef ensemble{
         if (f.yes[i] < 0 || f.no[i] < 0 ||
             std::max(f.yes[i], f.no[i]) >= static_cast<int64_t>(f.yes.size()))
           userError("node {} leads out of the trees", i);
+      if (c.given("membership_values")) memberships(f, modes, numbers("membership_values"));
       f.weights.assign(f.features.size() * static_cast<size_t>(f.targets), 0);
       for (size_t i = 0; i < weights.size(); i++) {
         if (targets.at(i) < 0 || targets[i] >= f.targets)
