@@ -6,6 +6,7 @@
 #include "fusion/stages.h"
 #include "lower/nest.h"
 #include "lower/pack.h"
+#include "lower/team.h"
 #include "schedule/layout.h"
 #include "support/check.h"
 
@@ -29,19 +30,8 @@ Buffer declare(const PlanBuffer& b) {
   return out;
 }
 
-/// Partial results of tiles; any other scratch is a tile's own, however large.
-bool sharedByTiles(const PlanBuffer& b) { return b.space == "main" && b.depth == 0; }
-
-/// A scratch buffer is dense, in its own order.
 Buffer allocate(const PlanBuffer& b) {
-  Buffer out;
-  out.name = b.name;
-  out.type = b.type.dtype;
-  out.space = b.space.empty() || (b.space == "main" && b.depth > 0) ? "l2" : b.space;
-  const auto shape = memoryShape(b);
-  for (size_t i = 0; i < shape.size(); i++)
-    out.shape.emplace_back(shape[b.order.empty() ? i : static_cast<size_t>(b.order[i])]);
-  return out;
+  return allocate(b, b.space.empty() || (b.space == "main" && b.depth > 0) ? "l2" : b.space);
 }
 
 /// Adds a declaration of the combine to the module where it needs one.
@@ -139,6 +129,19 @@ std::vector<std::pair<std::string, std::string>> inPlacePairs(const GroupPlan& p
 
 }  // namespace
 
+bool sharedByTiles(const PlanBuffer& b) { return b.space == "main" && b.depth == 0; }
+
+Buffer allocate(const PlanBuffer& b, const std::string& space) {
+  Buffer out;
+  out.name = b.name;
+  out.type = b.type.dtype;
+  out.space = space;
+  const auto shape = memoryShape(b);
+  for (size_t i = 0; i < shape.size(); i++)
+    out.shape.emplace_back(shape[b.order.empty() ? i : static_cast<size_t>(b.order[i])]);
+  return out;
+}
+
 LoweredKernel lower(const GroupPlan& prepared, const Schedule& chosen, const Target& target,
                     const std::string& kernelName) {
   GroupPlan plan = prepared;
@@ -168,7 +171,11 @@ LoweredKernel lower(const GroupPlan& prepared, const Schedule& chosen, const Tar
     std::vector<const PlanBuffer*> scratch;
     for (const PlanBuffer& b : plan.buffers)
       if (b.kind == PlanBuffer::Scratch && mine.count(b.name)) scratch.push_back(&b);
-    for (Stmt& s : ListLowering(plan.lists[l], schedule.lists[l], buffers, scratch).run())
+    const TeamSchedule& team = schedule.team;
+    for (Stmt& s :
+         team.threads
+             ? lowerTeamList(plan.lists[l], team.lists[l], team.threads, buffers, scratch, target)
+             : ListLowering(plan.lists[l], schedule.lists[l], buffers, scratch).run())
       kernel.body.push_back(std::move(s));
     for (const Stage& s : plan.lists[l].stages)
       for (const Accumulator& a : s.accumulators) declareCombine(out.module, a.combine);

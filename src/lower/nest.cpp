@@ -596,12 +596,12 @@ class Nest {
 std::vector<Expr> KernelBuffers::index(const std::string& name, const std::vector<Expr>& at) const {
   const PlanBuffer& b = plan.buffer(name);
   if (b.kind != PlanBuffer::Scratch) return at;
-  std::vector<Expr> local;
+  std::vector<Expr> local, out;
   for (size_t d = 0; d < at.size(); d++) local.push_back(at[d] - b.region[d].base);
-  if (b.order.empty()) return local;
-  std::vector<Expr> ordered;
-  for (int axis : b.order) ordered.push_back(local[axis]);
-  return ordered;
+  if (const auto of = tile.find(name); of != tile.end()) out = of->second;
+  for (size_t d = 0; d < at.size(); d++)
+    out.push_back(local[b.order.empty() ? d : static_cast<size_t>(b.order[d])]);
+  return out;
 }
 
 Block lowerStage(const Stage& stage, const StageSchedule& schedule, const KernelBuffers& buffers,

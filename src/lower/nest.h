@@ -12,6 +12,8 @@ namespace tektite {
 struct KernelBuffers {
   const GroupPlan& plan;
   std::map<std::string, std::string> names;  ///< plan buffer -> kernel buffer
+  std::map<std::string, std::vector<Expr>> tile =
+      {};  ///< of scratch that lies in main: which tile's part it is
   /// The element of a kernel buffer at coordinates of the whole tensor.
   std::vector<Expr> index(const std::string& planBuffer, const std::vector<Expr>& at) const;
 };

@@ -278,7 +278,7 @@ void walkByPieces(GroupPlan& plan, TileList& list, const Target& target) {
 /// Keeps in the grid only the tile loops that give every core enough to do: what doesn't depend on the inner ones is then made once for all of
 /// them (panels of an operand once a head, not once a row block).
 void narrowGrid(TileList& list, const Target& target) {
-  if (list.sync >= 0) return;
+  if (list.sync >= 0 || target.kind == "gpu") return;
   int64_t tiles = 1;
   for (size_t i = 0; i + 1 < list.tiles.size() && list.tiles[i + 1].grid; i++) {
     tiles *= list.tiles[i].count();

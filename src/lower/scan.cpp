@@ -30,6 +30,8 @@ class ScanLowering {
 
   LoweredScan run(const std::string& name) {
     for (const auto* list : {&scan_.first, &scan_.each, &scan_.last})
+      for (const ScanPart& p : *list) threads_ = std::max(threads_, teamOf(p));
+    for (const auto* list : {&scan_.first, &scan_.each, &scan_.last})
       for (const ScanPart& p : *list) parts_.push_back(lowerPart(p));
     for (const Part& p : parts_) findShapes(p);
     Kernel kernel;
@@ -57,6 +59,7 @@ class ScanLowering {
   const ScanPlan& scan_;
   const Target& target_;
   const bool scheduled_;
+  int threads_ = 0;  ///< of a team; 0: none
   LoweredScan out_;
   std::vector<Part> parts_;
   std::map<std::string, std::vector<Buffer>>
@@ -77,20 +80,29 @@ class ScanLowering {
     TEKTITE_CHECK(f && f->mode == LoopMode::Parallel, "no grid around a scan's tiles");
     const For* inner = f->body.size() == 1 ? f->body[0].as<For>() : nullptr;
     Block body;
-    if (inner && inner->mode == LoopMode::Parallel)
+    if (inner && inner->mode == LoopMode::Parallel) {
       body.push_back(insideTile(f->body[0]));
-    else
-      body.push_back(steps(f->body));
+    } else {
+      Block step = f->body;
+      if (threads_) step.push_back({Sync{Sync::Shared, "", 0}, ""});
+      body.push_back(steps(std::move(step)));
+    }
     return withBody(s, std::move(body));
   }
 
   // ---- the parts
 
+  /// All tiles of a kernel are run by teams of one size.
+  int teamOf(const ScanPart& p) const {
+    return scheduled_ && target_.kind == "gpu"
+               ? chooseSchedule(prepare(*p.plan, target_), target_).team.threads
+               : 0;
+  }
   Part lowerPart(const ScanPart& p) {
     const std::string prefix = fmt::format("p{}_", parts_.size());
     const GroupPlan prepared = prepare(*p.plan, target_);
     const Schedule schedule =
-        scheduled_ ? chooseSchedule(prepared, target_) : naiveSchedule(prepared);
+        scheduled_ ? chooseSchedule(prepared, target_, threads_) : naiveSchedule(prepared);
     Part out{&p, lower(prepared, schedule, target_, "part"), {}, {}};
     for (const Combine& c : out.lowered.module.combines)
       if (!out_.kernel.module.combine(c.name)) out_.kernel.module.combines.push_back(c);

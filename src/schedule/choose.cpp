@@ -460,7 +460,12 @@ StageSchedule chooseStage(const GroupPlan& plan, const TileList& list, const Sta
              : chooseSimple(plan, list, stage, target);
 }
 
-Schedule chooseSchedule(const GroupPlan& plan, const Target& target) {
+Schedule chooseSchedule(const GroupPlan& plan, const Target& target, int threads) {
+  if (target.kind == "gpu") {
+    Schedule teams = naiveSchedule(plan);
+    teams.team = chooseTeam(plan, target, threads);
+    return teams;
+  }
   Schedule out;
   for (const TileList& list : plan.lists) {
     out.lists.emplace_back();
@@ -488,6 +493,7 @@ Schedule naiveSchedule(const GroupPlan& plan) {
 }
 
 std::string toText(const GroupPlan& plan, const Schedule& schedule) {
+  if (schedule.team.threads) return toText(plan, schedule.team);
   std::string out = "schedule {\n";
   for (size_t l = 0; l < schedule.lists.size(); l++)
     for (size_t k = 0; k < schedule.lists[l].size(); k++) {

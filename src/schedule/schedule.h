@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "fusion/plan.h"
+#include "schedule/team.h"
 
 namespace tektite {
 
@@ -27,10 +28,12 @@ struct StageSchedule {
 
 struct Schedule {
   std::vector<std::vector<StageSchedule>> lists;  ///< for each tile list, for each stage
+  TeamSchedule team = {};                         ///< how tiles are run by teams, where they are
 };
 
-/// The default schedule from the target's numbers. `plan` must be what lowering sees (`prepare` in lower/lower.h).
-Schedule chooseSchedule(const GroupPlan& plan, const Target&);
+/// The default schedule from the target's numbers: of GPUs that of teams, `threads` each if not 0. `plan` must be what lowering sees
+/// (`prepare` in lower/lower.h).
+Schedule chooseSchedule(const GroupPlan& plan, const Target&, int threads = 0);
 StageSchedule chooseStage(const GroupPlan&, const TileList&, const Stage&, const Target&);
 /// No vectors, no tiles: right and slow.
 Schedule naiveSchedule(const GroupPlan& plan);

@@ -70,8 +70,8 @@ struct Case {
             << toText(plan);
     }
     for (const char* target :
-         {"naive", "cpu:x86-64", "cpu:avx2",
-          "cpu:avx512"}) {  // what lowering makes of the same plan, stored as f32
+         {"naive", "cpu:x86-64", "cpu:avx2", "cpu:avx512",
+          "test:sm_80"}) {  // what lowering makes of the same plan, stored as f32
       const auto lowered = runLowered(plan, b.graph, leaves, target);
       for (size_t o = 0; o < got.size(); o++)
         for (size_t i = 0; i < got[o].real.size(); i++)

@@ -69,7 +69,7 @@ std::string withoutComments(const std::string& text) {
 /// Runs the plan naive and scheduled for several targets, in two orders of the tiles; gives each result to `check`.
 void everyWay(const GroupPlan& plan, Arrays arrays,
               const std::function<void(const Arrays&, const std::string&)>& check) {
-  for (const char* target : {"naive", "cpu:x86-64", "cpu:avx2", "cpu:avx512"}) {
+  for (const char* target : {"naive", "cpu:x86-64", "cpu:avx2", "cpu:avx512", "test:sm_80"}) {
     const bool scheduled = std::string(target) != "naive";
     const Target machine = findTarget(scheduled ? target : "cpu:avx2");
     const LoweredKernel k = lowerGroup(plan, machine, "k", scheduled);

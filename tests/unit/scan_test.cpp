@@ -98,7 +98,7 @@ void agree(const std::vector<Tensor>& found, const std::vector<Tensor>& expected
 void inKernelInterpreter(const Graph& g, uint64_t seed) {
   const std::vector<Tensor> inputs = randomInputs(g, seed, false);
   const std::vector<Tensor> expected = evaluate(g, inputs);
-  for (const char* target : {"naive", "cpu:x86-64", "cpu:avx2", "cpu:avx512"}) {
+  for (const char* target : {"naive", "cpu:x86-64", "cpu:avx2", "cpu:avx512", "test:sm_80"}) {
     SCOPED_TRACE(target);
     agree(runKernel(g, inputs, target), expected);
   }
@@ -254,7 +254,7 @@ TEST(Scan, LayersRunAStepBehindEachOther) {
         for (const Value& v : n.operands)
           in.push_back(inputs[static_cast<size_t>(std::ranges::find(ports, v) - ports.begin())]);
         const std::vector<Tensor> expected = evaluate(*group->body, in);
-        for (const char* name : {"naive", "cpu:avx2"})
+        for (const char* name : {"naive", "cpu:avx2", "test:sm_80"})
           agree(runKernel(*group->body, in, name), expected);
       }
       EXPECT_EQ(compiled(g, 6, 4e-6), 1u);
@@ -309,7 +309,12 @@ TEST(Scan, RandomBodiesInTheKernelInterpreter) {
     const std::vector<Tensor> expected = evaluate(g, inputs);
     SCOPED_TRACE(fmt::format("seed {}\n{}", s, toText(g)));
     try {
-      agree(runKernel(g, inputs, s % 2 ? "cpu:avx2" : "naive", false), expected);
+      agree(runKernel(g, inputs,
+                      s % 3 == 0   ? "cpu:avx2"
+                      : s % 3 == 1 ? "naive"
+                                   : "test:sm_80",
+                      false),
+            expected);
     } catch (const std::exception& e) {
       ADD_FAILURE() << e.what();
     }

@@ -1,0 +1,451 @@
+#include <algorithm>
+#include <utility>
+
+#include "lower/team.h"
+#include "schedule/layout.h"
+#include "support/check.h"
+
+namespace tektite {
+namespace {
+
+constexpr int64_t kLongSum = 512;  // additions into one register; more are cut into pieces
+constexpr int64_t kPiece = 128;    // of about so many
+constexpr int kJoined = 8;         // partial results that a step of the joining tree makes one
+const char* const kThread = "t";
+const char* const kRound = "round";
+
+Stmt forLoop(std::string v, Expr extent, LoopMode mode, Block body) {
+  return {For{std::move(v), std::move(extent), mode, std::move(body)}, ""};
+}
+
+class TeamNest {
+ public:
+  TeamNest(const Stage& stage, const TeamStage& schedule, int threads, const KernelBuffers& buffers,
+           const Ranges& tiles)
+      : stage_(stage), schedule_(schedule), threads_(threads), buffers_(buffers), ranges_(tiles) {
+    for (const StageAxis& a : stage.axes) {
+      const Expr low = simplify(max(a.region.base, 0), ranges_);
+      extent_.push_back(
+          simplify(min(a.region.base + Expr(a.region.size), a.extent) - low, ranges_));
+      low_.push_back(low);
+    }
+    ranges_[kThread] = {0, threads - 1};
+    ranges_["l"] = {0, schedule.vector - 1};
+  }
+
+  Block run() {
+    Block out;
+    for (size_t i = 0; i < extent_.size(); i++)
+      if (isConstant(extent_[i], 0) && !stage_.axes[i].reduce) return out;
+    if (schedule_.group > 1)
+      joined(out);
+    else
+      alone(out);
+    return out;
+  }
+
+ private:
+  using Fill = std::function<void(Block&)>;
+
+  int64_t most(int axis) const {
+    return std::max<int64_t>(0, std::min(stage_.axes[axis].region.size, stage_.axes[axis].extent));
+  }
+  std::string loopName(int axis) const {
+    const std::string& name = stage_.axes[axis].var;
+    return dtypeFromName(name) ? name + "_" : name;
+  }
+  static void addIf(Block& out, const std::vector<Expr>& conditions, Block body) {
+    if (body.empty()) return;
+    Expr all = boolean(true);
+    for (const Expr& c : conditions) all = logicalAnd(all, c);
+    if (isConstant(all, 1))
+      for (Stmt& s : body) out.push_back(std::move(s));
+    else
+      out.push_back({If{all, std::move(body)}, ""});
+  }
+  void serial(Block& out, const std::string& v, const Expr& extent, int64_t atMost,
+              const Fill& inside) {
+    if (isConstant(extent, 0)) return;
+    ranges_[v] = {0, std::max<int64_t>(atMost - 1, 0)};
+    Block body;
+    inside(body);
+    if (!body.empty()) out.push_back(forLoop(v, extent, LoopMode::Serial, std::move(body)));
+  }
+
+  // ---- dealing
+
+  /// Numbers of points become coordinates, the last axis fastest, `vector` of its elements a point. What isn't always so is a condition.
+  void decode(const Expr& flat, const std::vector<int>& axes, int vector,
+              std::vector<Expr>& conditions) {
+    int64_t total = 1;
+    for (size_t i = 0; i < axes.size(); i++)
+      total *= i + 1 == axes.size() ? most(axes[i]) / vector : most(axes[i]);
+    std::vector<Expr> facts;
+    condition(lt(flat, Expr(total)), facts, conditions);
+    facts = {lt(flat, Expr(total))};
+    int64_t inner = 1;
+    for (size_t i = axes.size(); i-- > 0;) {
+      const int axis = axes[i];
+      const bool last = i + 1 == axes.size();
+      const int step = last ? vector : 1;
+      const int64_t n = most(axis) / step;
+      Expr at = floorDiv(flat, Expr(inner));
+      if (i > 0) at = floorMod(at, Expr(n));
+      at = simplify(at, ranges_);
+      const Expr extent =
+          step > 1 ? simplify(floorDiv(extent_[axis], Expr(step)), ranges_) : extent_[axis];
+      condition(lt(at, extent), facts, conditions);
+      at_[stage_.axes[axis].var] = low_[axis] + (step > 1 ? at * Expr(step) + var("l") : at);
+      inner *= n;
+    }
+  }
+  void condition(const Expr& c, const std::vector<Expr>& facts, std::vector<Expr>& out) const {
+    const Expr simple = simplify(c, ranges_, facts);
+    if (!isConstant(simple, 1)) out.push_back(simplify(c, ranges_));
+  }
+  int64_t pointsOf(const std::vector<int>& axes) const {
+    int64_t n = 1;
+    for (int i : axes) n *= most(i);
+    return n;
+  }
+  /// The statements in rounds, `perRound` numbers each.
+  void rounds(Block& out, int64_t total, int64_t perRound, const std::string& v, const Expr& lane,
+              const std::function<void(Block&, const Expr&)>& inside) {
+    const int64_t count = (total + perRound - 1) / perRound;
+    if (count == 1) return inside(out, lane);
+    serial(out, v, count, count,
+           [&](Block& body) { inside(body, var(v) * Expr(perRound) + lane); });
+  }
+  Stmt team(Block body) const {
+    return forLoop(kThread, threads_, LoopMode::Thread, std::move(body));
+  }
+
+  // ---- points that are one thread's
+
+  void alone(Block& out) {
+    Block body;
+    const int64_t total = pointsOf(schedule_.dealt) / schedule_.vector;
+    rounds(body, total, threads_, kRound, var(kThread), [&](Block& round, const Expr& flat) {
+      std::vector<Expr> conditions;
+      decode(flat, schedule_.dealt, schedule_.vector, conditions);
+      Block point;
+      serialAxes(0, point);
+      addIf(round, conditions, std::move(point));
+    });
+    if (!body.empty()) out.push_back(team(std::move(body)));
+  }
+  void serialAxes(size_t k, Block& out) {
+    if (k == schedule_.serial.size()) return leaf(out);
+    const int axis = schedule_.serial[k];
+    const std::string v = loopName(axis);
+    serial(out, v, extent_[axis], most(axis), [&](Block& inner) {
+      at_[stage_.axes[axis].var] = low_[axis] + var(v);
+      serialAxes(k + 1, inner);
+    });
+  }
+  void leaf(Block& out) {
+    if (stage_.accumulators.empty()) {
+      Block body;
+      for (const StageStore& s : stage_.inner) add(body, s, {});
+      for (const StageStore& s : stage_.outer) add(body, s, {});
+      return lanes(out, std::move(body));
+    }
+    Block scope;
+    allocate(scope, "");
+    initialise(scope, "");
+    const Pieces pieces = piecesOf(schedule_.reduce);
+    reduceLoops(0, pieces, scope);
+    Block body;
+    for (const StageStore& s : stage_.outer) add(body, s, resultsInRegisters());
+    lanes(scope, std::move(body));
+    out.push_back({BlockStmt{std::move(scope)}, ""});
+  }
+  void lanes(Block& out, Block body) const {
+    if (body.empty()) return;
+    if (schedule_.vector == 1)
+      for (Stmt& s : body) out.push_back(std::move(s));
+    else
+      out.push_back(forLoop("l", schedule_.vector, LoopMode::Vector, std::move(body)));
+  }
+
+  // ---- accumulators in registers
+
+  Ref cell(const std::string& name) const {
+    Ref r{name, {}};
+    if (schedule_.vector > 1) r.index.push_back(var("l"));
+    return r;
+  }
+  void allocate(Block& out, const std::string& prefix) const {
+    for (const Accumulator& a : stage_.accumulators)
+      for (size_t c = 0; c < a.names.size(); c++) {
+        Buffer b{prefix + a.names[c], a.combine.types[c], {}, {}, "reg", 0, ""};
+        if (schedule_.vector > 1) b.shape.emplace_back(schedule_.vector);
+        out.push_back({Alloc{std::move(b)}, ""});
+      }
+  }
+  void initialise(Block& out, const std::string& prefix) const {
+    Block body;
+    for (const Accumulator& a : stage_.accumulators) {
+      Store s;
+      for (const std::string& n : a.names) s.targets.push_back(cell(prefix + n));
+      s.values = a.combine.identity;
+      body.push_back({std::move(s), ""});
+    }
+    lanes(out, std::move(body));
+  }
+  std::unordered_map<std::string, Expr> resultsInRegisters() const {
+    std::unordered_map<std::string, Expr> out;
+    for (const Accumulator& a : stage_.accumulators)
+      for (size_t c = 0; c < a.names.size(); c++) {
+        const Ref r = cell(a.names[c]);
+        out.emplace(a.names[c], load(r.buffer, a.combine.types[c], r.index));
+      }
+    return out;
+  }
+  void join(Block& out, const std::string& to, const std::string& from) const {
+    Block body;
+    for (const Accumulator& a : stage_.accumulators) {
+      Store s;
+      for (size_t c = 0; c < a.names.size(); c++) {
+        s.targets.push_back(cell(to + a.names[c]));
+        const Ref r = cell(from + a.names[c]);
+        s.values.push_back(load(r.buffer, a.combine.types[c], r.index));
+      }
+      s.combine = a.combine.name;
+      body.push_back({std::move(s), ""});
+    }
+    lanes(out, std::move(body));
+  }
+
+  // ---- long sums, in pieces that are added up
+
+  struct Pieces {
+    size_t at = 0;   ///< the loop that is cut
+    int64_t of = 0;  ///< its steps a piece; 0: sums are not cut
+  };
+  bool onlySums() const {
+    return !stage_.contraction && std::ranges::all_of(stage_.accumulators, [](const auto& a) {
+      return a.combine.name == "sum" && isFloat(a.combine.types[0]);
+    });
+  }
+  Pieces piecesOf(const std::vector<int>& axes) const {
+    Pieces out;
+    int64_t longest = 0;
+    for (size_t k = 0; k < axes.size(); k++)
+      if (most(axes[k]) > longest) longest = most(axes[k]), out.at = k;
+    out.of = stepsOfPiece(pointsOf(axes), longest);
+    return out;
+  }
+  int64_t stepsOfPiece(int64_t all, int64_t longest) const {
+    if (!onlySums() || all < kLongSum || longest < 2) return 0;
+    const int64_t of = std::max<int64_t>(1, kPiece * longest / all);
+    return of < longest ? of : 0;
+  }
+  /// A loop, in pieces of `of` steps with registers of their own.
+  void inPieces(Block& out, const std::string& v, const Expr& extent, int64_t atMost, int64_t of,
+                const std::function<void(Block&, const Expr&)>& inside) {
+    if (of == 0) return serial(out, v, extent, atMost, [&](Block& body) { inside(body, var(v)); });
+    const std::string p = v + "_piece";
+    const Expr count = simplify(floorDiv(extent + Expr(of - 1), of), ranges_);
+    serial(out, p, count, (atMost + of - 1) / of, [&](Block& outer) {
+      Block scope;
+      const std::string before = std::exchange(piece_, "piece_");
+      allocate(scope, piece_);
+      initialise(scope, piece_);
+      const Expr rest = simplify(min(of, extent - var(p) * Expr(of)), ranges_);
+      serial(scope, v, rest, of, [&](Block& body) { inside(body, var(p) * Expr(of) + var(v)); });
+      piece_ = before;
+      join(scope, "", "piece_");
+      outer.push_back({BlockStmt{std::move(scope)}, ""});
+    });
+  }
+  void reduceLoops(size_t k, const Pieces& pieces, Block& out) {
+    if (k == schedule_.reduce.size()) return lanes(out, pointBody());
+    const int axis = schedule_.reduce[k];
+    inPieces(out, loopName(axis), extent_[axis], most(axis), pieces.at == k ? pieces.of : 0,
+             [&](Block& body, const Expr& at) {
+               at_[stage_.axes[axis].var] = low_[axis] + at;
+               reduceLoops(k + 1, pieces, body);
+             });
+  }
+
+  /// Stores at the point, then the accumulators. A stored value that an accumulator reads again is computed once.
+  Block pointBody() {
+    Block body;
+    std::vector<std::pair<Expr, Expr>> known;
+    for (const StageStore& s : stage_.inner) {
+      StageStore now = s;
+      now.value = reuse(s.value, known);
+      if (s.combine.empty() && !s.guard && slotsOf(s.value) >= 1) {
+        const std::string name = fmt::format("w{}", known.size());
+        body.push_back({Alloc{{name, s.value.type(), {}, {}, "reg", 0, ""}}, ""});
+        body.push_back({Store{{{name, {}}}, "", {translate(now.value)}}, ""});
+        known.emplace_back(s.value, load(name, s.value.type(), {}));
+        now.value = known.back().second;
+      }
+      add(body, now, {});
+    }
+    for (const Accumulator& a : stage_.accumulators) {
+      Store s;
+      for (size_t c = 0; c < a.names.size(); c++) {
+        s.targets.push_back(cell(piece_ + a.names[c]));
+        s.values.push_back(translate(reuse(a.values[c], known)));
+      }
+      s.combine = a.combine.name;
+      body.push_back({std::move(s), ""});
+    }
+    return body;
+  }
+  Expr reuse(const Expr& e, const std::vector<std::pair<Expr, Expr>>& known) const {
+    if (known.empty()) return e;
+    return rewrite(e, [&](const Expr& x) -> Expr {
+      for (const auto& [value, name] : known)
+        if (x == value) return name;
+      return {};
+    });
+  }
+
+  // ---- points whose reduction several threads share
+
+  std::string partName(const std::string& n) const { return "join_" + n; }
+  Ref part(const std::string& n, const Expr& lane) const {
+    return {partName(n), {simplify(floorDiv(var(kThread), groupSize()), ranges_), lane}};
+  }
+  Expr groupSize() const { return Expr(schedule_.group); }
+  Expr laneOf() const { return simplify(floorMod(var(kThread), groupSize()), ranges_); }
+
+  void joined(Block& out) {
+    Block scope;
+    const int groups = threads_ / schedule_.group;
+    for (const Accumulator& a : stage_.accumulators)
+      for (size_t c = 0; c < a.names.size(); c++)
+        scope.push_back({Alloc{{partName(a.names[c]),
+                                a.combine.types[c],
+                                {Expr(groups), groupSize()},
+                                {},
+                                "shared",
+                                0,
+                                ""}},
+                         ""});
+    const Expr slot = simplify(floorDiv(var(kThread), groupSize()), ranges_);
+    rounds(scope, pointsOf(schedule_.dealt), groups, kRound, slot,
+           [&](Block& round, const Expr& flat) {
+             std::vector<Expr> conditions;
+             decode(flat, schedule_.dealt, 1, conditions);
+             partial(round, conditions);
+             tree(round);
+             Block body;
+             for (const StageStore& s : stage_.outer) add(body, s, joinedResults());
+             conditions.insert(conditions.begin(), eq(laneOf(), 0));
+             Block stores;
+             addIf(stores, conditions, std::move(body));
+             if (!stores.empty()) round.push_back(team(std::move(stores)));
+           });
+    out.push_back({BlockStmt{std::move(scope)}, ""});
+  }
+  /// Each thread's share of the reduction, put into shared memory.
+  void partial(Block& round, const std::vector<Expr>& conditions) {
+    Block body, sums;
+    allocate(body, "");
+    initialise(body, "");
+    const int64_t all = pointsOf(schedule_.reduce);
+    const int64_t steps = (all + schedule_.group - 1) / schedule_.group;
+    inPieces(sums, "j", steps, steps, stepsOfPiece(steps, steps), [&](Block& inner, const Expr& j) {
+      std::vector<Expr> in;
+      decode(simplify(j * groupSize() + laneOf(), ranges_), schedule_.reduce, 1, in);
+      addIf(inner, in, pointBody());
+    });
+    addIf(body, conditions, std::move(sums));
+    for (const Accumulator& a : stage_.accumulators)
+      for (size_t c = 0; c < a.names.size(); c++)
+        body.push_back(
+            {Store{{part(a.names[c], laneOf())}, "", {load(a.names[c], a.combine.types[c], {})}},
+             ""});
+    round.push_back(team(std::move(body)));
+  }
+  void tree(Block& round) const {
+    for (int left = schedule_.group; left > 1;) {
+      const int ways = std::min(left, kJoined), to = left / ways;
+      Block body;
+      for (int w = 1; w < ways; w++)
+        for (const Accumulator& a : stage_.accumulators) {
+          Store s;
+          for (size_t c = 0; c < a.names.size(); c++) {
+            const Ref from = part(a.names[c], laneOf() + Expr(w * to));
+            s.targets.push_back(part(a.names[c], laneOf()));
+            s.values.push_back(load(from.buffer, a.combine.types[c], from.index));
+          }
+          s.combine = a.combine.name;
+          body.push_back({std::move(s), ""});
+        }
+      Block some;
+      some.push_back({If{lt(laneOf(), to), std::move(body)}, ""});
+      round.push_back(team(std::move(some)));
+      left = to;
+    }
+  }
+  std::unordered_map<std::string, Expr> joinedResults() const {
+    std::unordered_map<std::string, Expr> out;
+    for (const Accumulator& a : stage_.accumulators)
+      for (size_t c = 0; c < a.names.size(); c++) {
+        const Ref r = part(a.names[c], 0);
+        out.emplace(a.names[c], load(r.buffer, a.combine.types[c], r.index));
+      }
+    return out;
+  }
+
+  // ---- expressions
+
+  void add(Block& out, const StageStore& s,
+           const std::unordered_map<std::string, Expr>& results) const {
+    Store store;
+    std::vector<Expr> at;
+    for (const Expr& e : s.index) at.push_back(translate(e));
+    std::vector<Expr> index = buffers_.index(s.buffer, at);
+    for (Expr& e : index) e = simplify(e, ranges_);
+    store.targets.push_back({buffers_.names.at(s.buffer), std::move(index)});
+    store.values.push_back(translate(s.value, results));
+    store.combine = s.combine;
+    if (s.guard) {
+      Block guarded;
+      guarded.push_back({std::move(store), ""});
+      addIf(out, {translate(s.guard)}, std::move(guarded));
+    } else {
+      out.push_back({std::move(store), ""});
+    }
+  }
+  Expr translate(const Expr& e, const std::unordered_map<std::string, Expr>& results = {}) const {
+    return simplify(rewrite(e,
+                            [&](const Expr& x) -> Expr {
+                              if (const Var* v = x.as<Var>()) {
+                                if (const auto r = results.find(v->name); r != results.end())
+                                  return r->second;
+                                const auto at = at_.find(v->name);
+                                return at == at_.end() ? Expr() : at->second;
+                              }
+                              const Load* l = x.as<Load>();
+                              if (!l || !buffers_.names.count(l->buffer)) return {};
+                              return load(buffers_.names.at(l->buffer), x.type(),
+                                          buffers_.index(l->buffer, l->index));
+                            }),
+                    ranges_);
+  }
+
+  const Stage& stage_;
+  const TeamStage& schedule_;
+  const int threads_;
+  const KernelBuffers& buffers_;
+  Ranges ranges_;
+  std::vector<Expr> low_, extent_;
+  std::string piece_;                         // prefix of the registers that are added to
+  std::unordered_map<std::string, Expr> at_;  // axis -> coordinate
+};
+
+}  // namespace
+
+Block lowerTeamStage(const Stage& stage, const TeamStage& schedule, int threads,
+                     const KernelBuffers& buffers, const Ranges& tiles) {
+  return TeamNest(stage, schedule, threads, buffers, tiles).run();
+}
+
+}  // namespace tektite
