@@ -16,14 +16,18 @@ int64_t bytesOf(const PlanBuffer& b) {
   return n;
 }
 
-/// Shared memory that joining reductions takes, at most one stage's at a time.
-int64_t bytesForJoins(const TileList& list, const std::vector<TeamStage>& schedule, int threads) {
+/// Shared memory that a stage takes for itself: what joins reductions, panels of operands. At most one stage's at a time.
+int64_t bytesForStages(const TileList& list, const std::vector<TeamStage>& schedule, int threads) {
   int64_t most = 0;
   for (size_t k = 0; k < list.stages.size(); k++) {
     int64_t n = 0;
-    for (const Accumulator& a : list.stages[k].accumulators)
-      for (DType t : a.combine.types) n += int64_t{threads} * bytes(t);
-    if (schedule[k].group > 1) most = std::max(most, n);
+    const TeamProduct& p = schedule[k].product;
+    if (p.rowThreads)
+      n = panelBytes(p);
+    else if (schedule[k].group > 1)
+      for (const Accumulator& a : list.stages[k].accumulators)
+        for (DType t : a.combine.types) n += int64_t{threads} * bytes(t);
+    most = std::max(most, n);
   }
   return most;
 }
@@ -63,7 +67,7 @@ class TeamList {
       if (!sharedByTiles(*b)) own.push_back(b);
     std::ranges::stable_sort(own, {}, [](const PlanBuffer* b) { return bytesOf(*b); });
     const Level* shared = target.level("shared");
-    int64_t room = (shared ? shared->bytes : 0) - bytesForJoins(list_, schedule_, threads_);
+    int64_t room = (shared ? shared->bytes : 0) - bytesForStages(list_, schedule_, threads_);
     for (const PlanBuffer* b : own) {
       room -= bytesOf(*b);
       if (room >= 0)
@@ -101,7 +105,9 @@ class TeamList {
       const Stage& stage = list_.stages[k];
       TEKTITE_CHECK(stage.depth >= grid_, "a stage stands between the loops of a grid");
       if (stage.depth != depth || stage.after != after) continue;
-      Block nest = lowerTeamStage(stage, schedule_[k], threads_, buffers_, ranges_);
+      const bool product = schedule_[k].product.rowThreads > 0;
+      Block nest = product ? lowerTeamProduct(stage, schedule_[k], threads_, buffers_, ranges_)
+                           : lowerTeamStage(stage, schedule_[k], threads_, buffers_, ranges_);
       if (!nest.empty()) nest.front().comment = stage.comment;
       for (Stmt& s : nest) out.push_back(std::move(s));
       if (static_cast<int>(k) == list_.sync)

@@ -10,6 +10,10 @@ namespace tektite {
 Block lowerTeamStage(const Stage&, const TeamStage&, int threads, const KernelBuffers&,
                      const Ranges& tiles);
 
+/// The same of a stage with a TeamSchedule product.
+Block lowerTeamProduct(const Stage&, const TeamStage&, int threads, const KernelBuffers&,
+                       const Ranges& tiles);
+
 /// The grid of a tile list. Scratch lies in shared memory as far as it has room, what is left in main, a part for each tile: its
 /// allocations come before the grid.
 Block lowerTeamList(const TileList&, const std::vector<TeamStage>&, int threads,

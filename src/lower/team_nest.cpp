@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "lower/team.h"
+#include "lower/team_points.h"
 #include "schedule/layout.h"
 #include "support/check.h"
 
@@ -11,25 +12,13 @@ namespace {
 constexpr int64_t kLongSum = 512;  // additions into one register; more are cut into pieces
 constexpr int64_t kPiece = 128;    // of about so many
 constexpr int kJoined = 8;         // partial results that a step of the joining tree makes one
-const char* const kThread = "t";
 const char* const kRound = "round";
 
-Stmt forLoop(std::string v, Expr extent, LoopMode mode, Block body) {
-  return {For{std::move(v), std::move(extent), mode, std::move(body)}, ""};
-}
-
-class TeamNest {
+class TeamNest : TeamPoints {
  public:
   TeamNest(const Stage& stage, const TeamStage& schedule, int threads, const KernelBuffers& buffers,
            const Ranges& tiles)
-      : stage_(stage), schedule_(schedule), threads_(threads), buffers_(buffers), ranges_(tiles) {
-    for (const StageAxis& a : stage.axes) {
-      const Expr low = simplify(max(a.region.base, 0), ranges_);
-      extent_.push_back(
-          simplify(min(a.region.base + Expr(a.region.size), a.extent) - low, ranges_));
-      low_.push_back(low);
-    }
-    ranges_[kThread] = {0, threads - 1};
+      : TeamPoints(stage, threads, buffers, tiles), schedule_(schedule) {
     ranges_["l"] = {0, schedule.vector - 1};
   }
 
@@ -45,81 +34,6 @@ class TeamNest {
   }
 
  private:
-  using Fill = std::function<void(Block&)>;
-
-  int64_t most(int axis) const {
-    return std::max<int64_t>(0, std::min(stage_.axes[axis].region.size, stage_.axes[axis].extent));
-  }
-  std::string loopName(int axis) const {
-    const std::string& name = stage_.axes[axis].var;
-    return dtypeFromName(name) ? name + "_" : name;
-  }
-  static void addIf(Block& out, const std::vector<Expr>& conditions, Block body) {
-    if (body.empty()) return;
-    Expr all = boolean(true);
-    for (const Expr& c : conditions) all = logicalAnd(all, c);
-    if (isConstant(all, 1))
-      for (Stmt& s : body) out.push_back(std::move(s));
-    else
-      out.push_back({If{all, std::move(body)}, ""});
-  }
-  void serial(Block& out, const std::string& v, const Expr& extent, int64_t atMost,
-              const Fill& inside) {
-    if (isConstant(extent, 0)) return;
-    ranges_[v] = {0, std::max<int64_t>(atMost - 1, 0)};
-    Block body;
-    inside(body);
-    if (!body.empty()) out.push_back(forLoop(v, extent, LoopMode::Serial, std::move(body)));
-  }
-
-  // ---- dealing
-
-  /// Numbers of points become coordinates, the last axis fastest, `vector` of its elements a point. What isn't always so is a condition.
-  void decode(const Expr& flat, const std::vector<int>& axes, int vector,
-              std::vector<Expr>& conditions) {
-    int64_t total = 1;
-    for (size_t i = 0; i < axes.size(); i++)
-      total *= i + 1 == axes.size() ? most(axes[i]) / vector : most(axes[i]);
-    std::vector<Expr> facts;
-    condition(lt(flat, Expr(total)), facts, conditions);
-    facts = {lt(flat, Expr(total))};
-    int64_t inner = 1;
-    for (size_t i = axes.size(); i-- > 0;) {
-      const int axis = axes[i];
-      const bool last = i + 1 == axes.size();
-      const int step = last ? vector : 1;
-      const int64_t n = most(axis) / step;
-      Expr at = floorDiv(flat, Expr(inner));
-      if (i > 0) at = floorMod(at, Expr(n));
-      at = simplify(at, ranges_);
-      const Expr extent =
-          step > 1 ? simplify(floorDiv(extent_[axis], Expr(step)), ranges_) : extent_[axis];
-      condition(lt(at, extent), facts, conditions);
-      at_[stage_.axes[axis].var] = low_[axis] + (step > 1 ? at * Expr(step) + var("l") : at);
-      inner *= n;
-    }
-  }
-  void condition(const Expr& c, const std::vector<Expr>& facts, std::vector<Expr>& out) const {
-    const Expr simple = simplify(c, ranges_, facts);
-    if (!isConstant(simple, 1)) out.push_back(simplify(c, ranges_));
-  }
-  int64_t pointsOf(const std::vector<int>& axes) const {
-    int64_t n = 1;
-    for (int i : axes) n *= most(i);
-    return n;
-  }
-  /// The statements in rounds, `perRound` numbers each.
-  void rounds(Block& out, int64_t total, int64_t perRound, const std::string& v, const Expr& lane,
-              const std::function<void(Block&, const Expr&)>& inside) {
-    const int64_t count = (total + perRound - 1) / perRound;
-    if (count == 1) return inside(out, lane);
-    serial(out, v, count, count,
-           [&](Block& body) { inside(body, var(v) * Expr(perRound) + lane); });
-  }
-  Stmt team(Block body) const {
-    return forLoop(kThread, threads_, LoopMode::Thread, std::move(body));
-  }
-
   // ---- points that are one thread's
 
   void alone(Block& out) {
@@ -136,12 +50,7 @@ class TeamNest {
   }
   void serialAxes(size_t k, Block& out) {
     if (k == schedule_.serial.size()) return leaf(out);
-    const int axis = schedule_.serial[k];
-    const std::string v = loopName(axis);
-    serial(out, v, extent_[axis], most(axis), [&](Block& inner) {
-      at_[stage_.axes[axis].var] = low_[axis] + var(v);
-      serialAxes(k + 1, inner);
-    });
+    axisLoop(out, schedule_.serial[k], [&](Block& inner) { serialAxes(k + 1, inner); });
   }
   void leaf(Block& out) {
     if (stage_.accumulators.empty()) {
@@ -163,9 +72,9 @@ class TeamNest {
   void lanes(Block& out, Block body) const {
     if (body.empty()) return;
     if (schedule_.vector == 1)
-      for (Stmt& s : body) out.push_back(std::move(s));
+      append(out, std::move(body));
     else
-      out.push_back(forLoop("l", schedule_.vector, LoopMode::Vector, std::move(body)));
+      out.push_back(loop("l", schedule_.vector, LoopMode::Vector, std::move(body)));
   }
 
   // ---- accumulators in registers
@@ -193,8 +102,8 @@ class TeamNest {
     }
     lanes(out, std::move(body));
   }
-  std::unordered_map<std::string, Expr> resultsInRegisters() const {
-    std::unordered_map<std::string, Expr> out;
+  Results resultsInRegisters() const {
+    Results out;
     for (const Accumulator& a : stage_.accumulators)
       for (size_t c = 0; c < a.names.size(); c++) {
         const Ref r = cell(a.names[c]);
@@ -348,13 +257,7 @@ class TeamNest {
     Block body, sums;
     allocate(body, "");
     initialise(body, "");
-    const int64_t all = pointsOf(schedule_.reduce);
-    const int64_t steps = (all + schedule_.group - 1) / schedule_.group;
-    inPieces(sums, "j", steps, steps, stepsOfPiece(steps, steps), [&](Block& inner, const Expr& j) {
-      std::vector<Expr> in;
-      decode(simplify(j * groupSize() + laneOf(), ranges_), schedule_.reduce, 1, in);
-      addIf(inner, in, pointBody());
-    });
+    sharedLoops(0, sums);
     addIf(body, conditions, std::move(sums));
     for (const Accumulator& a : stage_.accumulators)
       for (size_t c = 0; c < a.names.size(); c++)
@@ -362,6 +265,22 @@ class TeamNest {
             {Store{{part(a.names[c], laneOf())}, "", {load(a.names[c], a.combine.types[c], {})}},
              ""});
     round.push_back(team(std::move(body)));
+  }
+  /// Each thread walks the first reduce axes, and its share of the last ones, which are dealt as one.
+  void sharedLoops(size_t k, Block& out) {
+    const std::vector<int>& axes = schedule_.reduce;
+    const size_t walked = axes.size() - static_cast<size_t>(schedule_.together);
+    const std::vector<int> dealt(axes.begin() + static_cast<int64_t>(walked), axes.end());
+    const int64_t steps = (pointsOf(dealt) + schedule_.group - 1) / schedule_.group;
+    if (k < walked) {
+      axisLoop(out, axes[k], [&](Block& inner) { sharedLoops(k + 1, inner); });
+      return;
+    }
+    inPieces(out, "j", steps, steps, stepsOfPiece(steps, steps), [&](Block& inner, const Expr& j) {
+      std::vector<Expr> in;
+      decode(simplify(j * groupSize() + laneOf(), ranges_), dealt, 1, in);
+      addIf(inner, in, pointBody());
+    });
   }
   void tree(Block& round) const {
     for (int left = schedule_.group; left > 1;) {
@@ -384,8 +303,8 @@ class TeamNest {
       left = to;
     }
   }
-  std::unordered_map<std::string, Expr> joinedResults() const {
-    std::unordered_map<std::string, Expr> out;
+  Results joinedResults() const {
+    Results out;
     for (const Accumulator& a : stage_.accumulators)
       for (size_t c = 0; c < a.names.size(); c++) {
         const Ref r = part(a.names[c], 0);
@@ -394,51 +313,8 @@ class TeamNest {
     return out;
   }
 
-  // ---- expressions
-
-  void add(Block& out, const StageStore& s,
-           const std::unordered_map<std::string, Expr>& results) const {
-    Store store;
-    std::vector<Expr> at;
-    for (const Expr& e : s.index) at.push_back(translate(e));
-    std::vector<Expr> index = buffers_.index(s.buffer, at);
-    for (Expr& e : index) e = simplify(e, ranges_);
-    store.targets.push_back({buffers_.names.at(s.buffer), std::move(index)});
-    store.values.push_back(translate(s.value, results));
-    store.combine = s.combine;
-    if (s.guard) {
-      Block guarded;
-      guarded.push_back({std::move(store), ""});
-      addIf(out, {translate(s.guard)}, std::move(guarded));
-    } else {
-      out.push_back({std::move(store), ""});
-    }
-  }
-  Expr translate(const Expr& e, const std::unordered_map<std::string, Expr>& results = {}) const {
-    return simplify(rewrite(e,
-                            [&](const Expr& x) -> Expr {
-                              if (const Var* v = x.as<Var>()) {
-                                if (const auto r = results.find(v->name); r != results.end())
-                                  return r->second;
-                                const auto at = at_.find(v->name);
-                                return at == at_.end() ? Expr() : at->second;
-                              }
-                              const Load* l = x.as<Load>();
-                              if (!l || !buffers_.names.count(l->buffer)) return {};
-                              return load(buffers_.names.at(l->buffer), x.type(),
-                                          buffers_.index(l->buffer, l->index));
-                            }),
-                    ranges_);
-  }
-
-  const Stage& stage_;
   const TeamStage& schedule_;
-  const int threads_;
-  const KernelBuffers& buffers_;
-  Ranges ranges_;
-  std::vector<Expr> low_, extent_;
-  std::string piece_;                         // prefix of the registers that are added to
-  std::unordered_map<std::string, Expr> at_;  // axis -> coordinate
+  std::string piece_;  // prefix of the registers that are added to
 };
 
 }  // namespace

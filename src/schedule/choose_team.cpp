@@ -2,10 +2,12 @@
 #include <bit>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "schedule/layout.h"
 #include "schedule/team.h"
+#include "support/check.h"
 
 namespace tektite {
 namespace {
@@ -159,7 +161,9 @@ int vectorOf(const Stage& stage, const std::vector<StageAccess>& accesses, const
 double reductionCost(const Stage& stage, const std::vector<StageAccess>& accesses,
                      const TeamStage& s, int group, int threads, int warp) {
   const auto points = static_cast<double>(pointsOf(stage, s.dealt)),
-             steps = static_cast<double>(pointsOf(stage, s.reduce));
+             all = static_cast<double>(pointsOf(stage, s.reduce)),
+             dealt = static_cast<double>(
+                 pointsOf(stage, {s.reduce.end() - s.together, s.reduce.end()}));
   const double rounds = std::ceil(points * group / threads);
   const auto apart = [&](const StageAccess& a, const std::vector<int>& axes) {
     if (axes.empty()) return false;
@@ -172,9 +176,19 @@ double reductionCost(const Stage& stage, const std::vector<StageAccess>& accesse
     const double share = std::min(1.0, static_cast<double>(group - 1) / std::max(1, warp - 1));
     each += 1 + (kScattered - 1) * (share * apart(a, s.reduce) + (1 - share) * apart(a, s.dealt));
   }
-  double cost = rounds * (kRoundCycles + std::ceil(steps / group) * each);
+  double cost =
+      rounds * (kRoundCycles + std::ceil(dealt / group) * all / std::max(dealt, 1.0) * each);
   if (group > 1) cost += rounds * kJoinCycles * (1 + std::ceil(std::log2(group) / 3));
   return cost;
+}
+
+/// Do all accesses move by the same amount at each step of every reduce axis? Then numbers that several axes make together keep their bounds.
+bool affine(const Stage& stage, const std::vector<StageAccess>& accesses) {
+  return std::ranges::all_of(accesses, [&](const StageAccess& x) {
+    return std::ranges::all_of(stage.axes, [&](const StageAxis& a) {
+      return !a.reduce || strideAlong(*x.buffer, x.index, a.var);
+    });
+  });
 }
 
 int groupOf(const Stage& stage, const std::vector<StageAccess>& accesses, const TeamStage& s,
@@ -182,7 +196,7 @@ int groupOf(const Stage& stage, const std::vector<StageAccess>& accesses, const 
   if (!s.serial.empty()) return 1;
   for (int i : s.reduce)
     if (!independent.count(i)) return 1;
-  const int64_t steps = pointsOf(stage, s.reduce);
+  const int64_t steps = pointsOf(stage, {s.reduce.end() - s.together, s.reduce.end()});
   int best = 1;
   double least = reductionCost(stage, accesses, s, 1, threads, warp);
   for (int g = 2; g <= threads && g / 2 < steps; g *= 2) {
@@ -190,6 +204,82 @@ int groupOf(const Stage& stage, const std::vector<StageAccess>& accesses, const 
     if (cost < least) least = cost, best = g;
   }
   return best;
+}
+
+// ---- products
+
+constexpr double kReadCycles = 0.6;       // an operand from shared memory, among vectors of them
+constexpr double kStageCycles = 5;        // an element into shared memory
+constexpr int64_t kPanelElements = 4096;  // of both operands in shared memory
+constexpr double kBarrierCycles = 60;     // two barriers, a panel
+constexpr int kRegisterTile[] = {1, 2, 4, 8};
+
+/// The factors of the one sum, and whose axes are whose. Nothing where it is no product of two, or where places don't follow from axes.
+std::optional<TeamProduct> productOf(const Stage& stage, const std::vector<StageAccess>& accesses) {
+  if (!stage.contraction || stage.accumulators.size() != 1 || !stage.inner.empty()) return {};
+  const Apply* value = stage.accumulators[0].values[0].as<Apply>();
+  if (!value || value->op != Op::Mul) return {};
+  for (const StageAccess& x : accesses)
+    for (const StageAxis& a : stage.axes)
+      if (!strideAlong(*x.buffer, x.index, a.var)) return {};
+  TeamProduct p{value->args[0], value->args[1], {}, {}, {}};
+  double nearLeft = 0, nearRight = 0;
+  for (int i = 0; i < static_cast<int>(stage.axes.size()); i++) {
+    if (stage.axes[i].reduce) continue;
+    const std::string& v = stage.axes[i].var;
+    const bool left = mentions({p.left}, v), right = mentions({p.right}, v);
+    (left == right ? p.batch : left ? p.rows : p.columns).push_back(i);
+    for (const StageAccess& x : accesses)
+      if (x.isStore && left != right && sizeOf(stage.axes[i]) > 1 &&
+          strideAlong(*x.buffer, x.index, v) == 1)
+        (left ? nearLeft : nearRight)++;
+  }
+  if (nearLeft > nearRight) {  // neighbours write neighbours
+    std::swap(p.left, p.right);
+    std::swap(p.rows, p.columns);
+  }
+  sortByStride(stage, accesses, p.rows);
+  sortByStride(stage, accesses, p.columns);
+  return p;
+}
+
+/// Cycles of one execution by register tiles of so many rows and columns.
+double productCost(const Stage& stage, const TeamStage& s, const TeamProduct& p, int threads) {
+  const auto blocks = [](int64_t n, int64_t block) {
+    return static_cast<double>((n + block - 1) / block);
+  };
+  const double tiles = static_cast<double>(pointsOf(stage, p.batch)) *
+                       blocks(pointsOf(stage, p.rows), p.rowBlock()) *
+                       blocks(pointsOf(stage, p.columns), p.columnBlock());
+  const double step = p.rowsEach * p.columnsEach + kReadCycles * (p.rowsEach + p.columnsEach) +
+                      kStageCycles * static_cast<double>(p.rowBlock() + p.columnBlock()) / threads;
+  const auto steps = pointsOf(stage, s.reduce);
+  return tiles * (blocks(steps, p.depth) * (p.depth * step + kBarrierCycles) +
+                  3.0 * p.rowsEach * p.columnsEach);
+}
+
+/// The register tile that does it soonest, where that is sooner than threads each on their own.
+void chooseProduct(const Stage& stage, const std::vector<StageAccess>& accesses, TeamStage& s,
+                   double otherwise, int threads) {
+  const std::optional<TeamProduct> found = productOf(stage, accesses);
+  if (!found) return;
+  TeamProduct p = *found;
+  const int64_t steps = pointsOf(stage, s.reduce);
+  for (int depth : {8, 16, 32}) {
+    p.depth = depth;
+    if (depth > 8 && steps <= depth / 2) break;
+    for (int rows : kRegisterTile)
+      for (int columns : kRegisterTile)
+        for (int across = 1; across <= threads; across *= 2) {
+          p.rowsEach = rows;
+          p.columnsEach = columns;
+          p.columnThreads = across;
+          p.rowThreads = threads / across;
+          if ((p.rowBlock() + p.columnBlock()) * depth > kPanelElements) continue;
+          const double cost = productCost(stage, s, p, threads);
+          if (cost < otherwise) otherwise = cost, s.product = p;
+        }
+  }
 }
 
 TeamStage chooseStage(const GroupPlan& plan, const Stage& stage, const Target& target,
@@ -204,7 +294,11 @@ TeamStage chooseStage(const GroupPlan& plan, const Stage& stage, const Target& t
   for (const StageAccess& a : accesses)
     if (a.reduced) reduced.push_back(a);
   sortByStride(stage, reduced, s.reduce);
+  s.together = affine(stage, accesses) ? static_cast<int>(s.reduce.size()) : !s.reduce.empty();
   if (!s.reduce.empty()) s.group = groupOf(stage, accesses, s, independent, threads, target.warp);
+  if (s.serial.empty())
+    chooseProduct(stage, accesses, s,
+                  reductionCost(stage, accesses, s, s.group, threads, target.warp), threads);
   if (s.group == 1) s.vector = vectorOf(stage, accesses, s, threads);
   return s;
 }
@@ -231,6 +325,11 @@ std::string names(const Stage& stage, const std::vector<int>& axes) {
 
 }  // namespace
 
+int64_t panelBytes(const TeamProduct& p) {
+  return p.depth * ((p.rowBlock() + kPanelPadding) * bytes(p.left.type()) +
+                    (p.columnBlock() + kPanelPadding) * bytes(p.right.type()));
+}
+
 TeamSchedule chooseTeam(const GroupPlan& plan, const Target& target, int threads) {
   TeamSchedule out;
   out.threads = threads ? threads : threadsFor(plan, target);
@@ -252,7 +351,13 @@ std::string toText(const GroupPlan& plan, const TeamSchedule& schedule) {
       if (s.vector > 1) out += fmt::format(" by {}", s.vector);
       if (!s.serial.empty()) out += "; serial" + names(stage, s.serial);
       if (!s.reduce.empty()) out += "; reduce" + names(stage, s.reduce);
-      if (s.group > 1) out += fmt::format(" by {} threads", s.group);
+      const TeamProduct& p = s.product;
+      if (p.rowThreads)
+        out += fmt::format("; product{} {}x{} by{} {}x{}, panels of {}", names(stage, p.rows),
+                           p.rowThreads, p.rowsEach, names(stage, p.columns), p.columnThreads,
+                           p.columnsEach, p.depth);
+      else if (s.group > 1)
+        out += fmt::format(" by {} threads", s.group);
       out += " }\n";
     }
   return out + "}\n";
