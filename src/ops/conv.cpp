@@ -6,7 +6,6 @@
 #include "support/check.h"
 
 namespace tektite {
-namespace {
 
 std::vector<int64_t> listOf(const OpCall& c, std::string_view attribute, size_t size,
                             int64_t otherwise) {
@@ -17,17 +16,19 @@ std::vector<int64_t> listOf(const OpCall& c, std::string_view attribute, size_t 
   return list;
 }
 
+namespace {
+
 bool allAre(const std::vector<int64_t>& list, int64_t value) {
   return std::all_of(list.begin(), list.end(), [&](int64_t v) { return v == value; });
 }
+
+}  // namespace
 
 std::string letters(char from, size_t n) {
   std::string out;
   for (size_t i = 0; i < n; i++) out += static_cast<char>(from + i);
   return out;
 }
-
-}  // namespace
 
 Windows windowsOf(const Builder& b, const OpCall& c, Value x, std::vector<int64_t> kernel) {
   const size_t n = kernel.size();
@@ -122,8 +123,6 @@ Value convolution(Builder& b, Value x, Value w, const Windows& g, int64_t groups
   return b.reshape(y, result);
 }
 
-namespace {
-
 std::vector<int64_t> kernelOf(const Builder& b, const OpCall& c, Value w) {
   std::vector<int64_t> kernel;
   for (int i = 2; i < b.rank(w); i++)
@@ -140,6 +139,8 @@ void checkRanks(const Builder& b, Value x, Value w) {
               b.rank(w));
 }
 
+namespace {
+
 const OpDef conv{
     "Conv", [](Builder& b, const OpCall& c) -> Values {
       const Value x = c.at(0), w = c.at(1);
@@ -148,103 +149,6 @@ const OpDef conv{
       const Windows g = windowsOf(b, c, x, kernelOf(b, c, w));
       const Value y =
           b.convert(convolution(b, x, w, g, c.integer("group", 1), accumulatorOf(t), imm(t, 0)), t);
-      return c.has(2) ? b.map("a + b", {y, alongAxis(b, c.at(2), 1, b.rank(y))}) : y;
-    }};
-
-int64_t floorOf(int64_t a, int64_t b) { return a / b - (a % b < 0); }
-
-/// The gradient of a convolution. Where the stride is s, the results o = q s + p of each of the s phases p are a convolution of the input
-/// around q: input q + d meets the kernel's element p + pad - s d. All phases are output channels of one convolution, and interleave.
-const OpDef convTranspose{
-    "ConvTranspose", [](Builder& b, const OpCall& c) -> Values {
-      const Value x = c.at(0), w = c.at(1);
-      checkRanks(b, x, w);
-      const DType t = b.dtype(x);
-      const auto kernel = kernelOf(b, c, w);
-      const size_t n = kernel.size();
-      const int64_t groups = c.integer("group", 1);
-      const auto strides = listOf(c, "strides", n, 1), dilations = listOf(c, "dilations", n, 1),
-                 extra = listOf(c, "output_padding", n, 0);
-      auto pads = listOf(c, "pads", 2 * n, 0);
-      const std::string mode = c.text("auto_pad", "NOTSET");
-      const auto& ws = b.type(w).shape;
-      const int64_t channels = needStatic(ws.at(0), "the weight's input channels"),
-                    perGroup = needStatic(ws.at(1), "the weight's output channels");
-      if (groups < 1 || channels % groups != 0)
-        userError("weight has {} input channels, expected a multiple of {} groups", channels,
-                  groups);
-
-      Windows g{kernel, std::vector<int64_t>(n, 1), std::vector<int64_t>(n, 1), {}, {}, {}};
-      const auto& shape = b.type(x).shape;
-      std::vector<Expr> out;
-      std::vector<int64_t> first(n);  // the least d
-      for (size_t i = 0; i < n; i++) {
-        const Expr extent = shape[i + 2];
-        const int64_t reach = (kernel[i] - 1) * dilations[i] + 1, s = strides[i];
-        if (c.given("output_shape") || mode.starts_with("SAME")) {
-          const int64_t in = needStatic(extent, "an extent");
-          const int64_t want =
-              c.given("output_shape")
-                  ? c.integers("output_shape").at(c.integers("output_shape").size() - n + i)
-                  : in * s;
-          const int64_t total = std::max<int64_t>(0, s * (in - 1) + extra[i] + reach - want);
-          pads[i] = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
-          pads[n + i] = total - pads[i];
-          out.push_back(want);
-        } else {
-          out.push_back(
-              simplified(b, (extent - 1) * s + (extra[i] + reach - pads[i] - pads[n + i])));
-        }
-        if (s == 1) {
-          g.dilations[i] = dilations[i];
-          first[i] = pads[i] - (reach - 1);
-        } else {
-          first[i] = -floorOf(reach - 1 - pads[i], s);
-          g.kernel[i] = floorOf(s - 1 + pads[i], s) - first[i] + 1;
-        }
-        g.out.push_back(simplified(b, floorDiv(out[i] + (s - 1), s)));
-        g.before.push_back(-first[i]);
-        g.after.push_back(g.out[i] == extent ? 0 : 1);
-      }
-
-      // [channels, perGroup, k...] -> [groups * perGroup * phases, channels / groups, d...]
-      int64_t phases = 1;
-      for (const int64_t s : strides) phases *= s;
-      std::vector<Expr> wide = {groups * perGroup * phases, channels / groups},
-                        index = {floorDiv(var("d0"), perGroup * phases) * (channels / groups) +
-                                     var("d1"),
-                                 floorMod(floorDiv(var("d0"), phases), perGroup)};
-      Expr guard = boolean(true);
-      int64_t later = phases;
-      for (size_t i = 0; i < n; i++) {
-        const Expr d = var(coordinate(static_cast<int>(i) + 2));
-        wide.push_back(g.kernel[i]);
-        if (strides[i] == 1) {
-          index.push_back(Expr(kernel[i] - 1) - d);
-          continue;
-        }
-        later /= strides[i];
-        const Expr at = floorMod(floorDiv(var("d0"), later), strides[i]) +
-                        (pads[i] - strides[i] * first[i]) - d * Expr(strides[i]);
-        index.push_back(floorDiv(at, dilations[i]));
-        guard = logicalAnd(guard, eq(floorMod(at, dilations[i]), 0));
-        guard = logicalAnd(guard, logicalAnd(le(0, at), lt(at, kernel[i] * dilations[i])));
-      }
-      const Value weight =
-          asInteger(guard) ? b.view(w, wide, index) : b.view(w, wide, index, imm(t, 0), guard);
-      Value y = b.convert(convolution(b, x, weight, g, groups, accumulatorOf(t), imm(t, 0)), t);
-      if (phases > 1) {
-        std::vector<Expr> result = {shape[0], groups * perGroup}, from = {var("d0"), 0};
-        Expr phase = 0;
-        for (size_t i = 0; i < n; i++) {
-          const Expr o = var(coordinate(static_cast<int>(i) + 2));
-          result.push_back(out[i]);
-          from.push_back(floorDiv(o, strides[i]));
-          phase = phase * Expr(strides[i]) + floorMod(o, strides[i]);
-        }
-        from[1] = var("d1") * Expr(phases) + phase;
-        y = b.view(y, result, from);
-      }
       return c.has(2) ? b.map("a + b", {y, alongAxis(b, c.at(2), 1, b.rank(y))}) : y;
     }};
 

@@ -14,6 +14,15 @@ struct Windows {
 /// From the attributes strides, dilations, pads, auto_pad, ceil_mode and the extents of the last axes of `x`.
 Windows windowsOf(const Builder&, const OpCall&, Value x, std::vector<int64_t> kernel);
 
+/// A list attribute of so many numbers, all `otherwise` where it isn't given or empty.
+std::vector<int64_t> listOf(const OpCall&, std::string_view attribute, size_t size,
+                            int64_t otherwise);
+/// The last axes of a convolution's weight; UserError where the attribute kernel_shape says other numbers.
+std::vector<int64_t> kernelOf(const Builder&, const OpCall&, Value weight);
+/// UserError: input and weight of a convolution have different ranks, or fewer than 3.
+void checkRanks(const Builder&, Value x, Value weight);
+std::string letters(char from, size_t n);  ///< "pqr": labels of axes
+
 /// A convolution without its bias; groups become a label.
 Value convolution(Builder&, Value x, Value w, const Windows&, int64_t groups,
                   std::optional<DType> accumulator, Expr fill);
