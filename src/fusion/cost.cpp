@@ -19,6 +19,12 @@ constexpr int kLanes = 16;                 // where a stage's work is taken befo
 constexpr double kRecomputeBudget = 1.3;   // work of a plan over that of computing all once
 constexpr double kLaunchShare = 0.5;       // of a launch that more recomputation may take
 constexpr double kJoinCycles = 16;         // joining the lanes of an accumulator
+// GPUs: products by teams of threads
+constexpr double kTeam = 256, kTeamSquare = 64;  // threads; results that one holds at most
+constexpr double kTeamRows = 4, kTeamBlock = 128;
+constexpr double kSharedReads = 1.2;  // an operand read from shared memory, in multiplications
+constexpr double kStagedSlots = 8;    // an element brought there
+constexpr double kPanelBytes = 20 << 10;
 
 int64_t sizeOf(const Span& s, int64_t extent) { return std::clamp<int64_t>(s.size, 0, extent); }
 
@@ -234,8 +240,11 @@ class Evaluation {
     out_.space.resize(g_.buffers.size());
     std::ranges::sort(sizes);
     double used = 0;
-    const double l1 = static_cast<double>(capacity("l1", 0)) / 2,
-                 l2 = static_cast<double>(capacity("l2", 1)) * 0.6;
+    const double l1 = static_cast<double>(capacity("l1", 0)) / 2;
+    const double l2 =
+        target_.kind == "gpu"  // what a team's shared memory doesn't hold lies in main
+            ? std::max(l1, static_cast<double>(capacity("l1", 0)) - kPanelBytes)
+            : static_cast<double>(capacity("l2", 1)) * 0.6;
     for (const auto& [n, b] : sizes) {
       used += n;
       out_.space[b] = used <= l1 ? "l1" : "l2";
@@ -306,11 +315,35 @@ class Evaluation {
         acrossLanes ? outer * (after + w.accumulators * kJoinCycles) : outer * after / lanes;
     return (points * perVector / lanes / vector + behind + rows * kRowCycles) / target_.hertz;
   }
+  /// By a team: each thread holds a square of results, operands come through shared memory once for every block of results.
+  double teamContractionSeconds(size_t s, double points, double outer, double runs, int lanes) {
+    const StageShape& shape = g_.stages[s];
+    const StageWork& w = work_[s];
+    double rows = 1, columns = 1;
+    for (size_t a = 0; a < shape.extents.size(); a++)
+      if (!shape.reduce[a])
+        (static_cast<int>(a) == w.vectorAxis ? columns : rows) *=
+            meanSize(out_.regions.stages[s][a], shape.extents[a]);
+    const double depth = points / std::max(1.0, runs * rows * columns);
+    const auto padded = [](double n, double unit) { return std::ceil(n / unit) * unit; };
+    const double results = padded(rows, kTeamRows) * padded(columns, lanes);
+    const double side = std::sqrt(std::max(1.0, std::min(results / kTeam, kTeamSquare)));
+    const double reads = kSharedReads * 2 / side;  // of shared memory, for a multiplication
+    const double staged =
+        depth * (rows * std::ceil(columns / kTeamBlock) + columns * std::ceil(rows / kTeamBlock)) *
+        kStagedSlots;
+    const double after = std::max(w.outerSlots / target_.slotsPerCycle,
+                                  (w.outerLoads + w.outerStores) / target_.loadsPerCycle);
+    const double multiplied = depth * results * std::max(1.0, reads) / kPeakShare;
+    return (runs * (multiplied + staged) / lanes / target_.fmaPerCycle + outer * after / lanes) /
+           target_.hertz;
+  }
   double contractionSeconds(size_t s, double points, double outer, double runs, int lanes,
                             double vector) {
     const StageShape& shape = g_.stages[s];
     const StageWork& w = work_[s];
     out_.cost.flops += 2 * points;
+    if (target_.kind == "gpu") return teamContractionSeconds(s, points, outer, runs, lanes);
     double packed = 0, rows = 1, along = 0,
            across = 0;  // bytes of one run's operands with and without the vector axis
     for (size_t a = 0; a < shape.extents.size(); a++)

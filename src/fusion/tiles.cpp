@@ -12,6 +12,8 @@ namespace {
 constexpr double kStripBytes =
     32 << 10;  // of a tile that has no other wish: a few pages, well inside L1 + L2
 
+constexpr int64_t kTeamTile = 64;  // of a product's rows and columns, to begin with
+
 class Search {
  public:
   Search(const GroupShape& g, const StageSet& set, const std::vector<StageWork>& work,
@@ -42,9 +44,16 @@ class Search {
   std::vector<int64_t> extents_;
   bool contraction_ = false;
 
+  /// Points are dealt to threads by shifts and masks where tiles are powers of two.
+  bool teams() const { return target_.kind == "gpu"; }
   /// Contiguous strips: inner axes whole, until the tile is large enough. Products: blocks of rows and columns.
   std::vector<int64_t> start() const {
     std::vector<int64_t> tile = extents_;
+    if (contraction_ && teams()) {
+      for (size_t j = 0; j < tile.size(); j++)
+        tile[j] = std::min<int64_t>(tile[j], j + 2 < tile.size() ? 1 : kTeamTile);
+      return tile;
+    }
     double bytes = 4;
     const double goal = contraction_ ? kStripBytes * 2 : kStripBytes;
     for (size_t j = tile.size(); j-- > 0;) {
@@ -59,12 +68,16 @@ class Search {
     std::set<int64_t> out{extent};
     const bool innermost = g_.rootAxes[j] == work_[g_.root].vectorAxis;
     const int64_t lanes = target_.lanes(4);
+    if (teams()) {
+      for (int64_t n = 1; n < extent; n *= 2) out.insert(n);
+      return {out.begin(), out.end()};
+    }
     for (int64_t n : {1, 2, 4, 12})
       if (n < extent) out.insert(n);
     for (int64_t n = 16; n < extent; n *= 2)
       if (n <= 512 || n * n >= extent) out.insert(n);
     // Parts along the lanes of a product are whole panels of a few vectors.
-    const int64_t unit = innermost && contraction_ && target_.warp == 1 ? 4 * lanes : 1;
+    const int64_t unit = innermost && contraction_ ? 4 * lanes : 1;
     for (int64_t parts : {target_.cores, 3 * target_.cores, 8 * target_.cores})
       out.insert(std::clamp<int64_t>((extent + parts * unit - 1) / (parts * unit) * unit,
                                      std::min<int64_t>(extent, 1), extent));
