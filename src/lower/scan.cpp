@@ -101,8 +101,11 @@ class ScanLowering {
   Part lowerPart(const ScanPart& p) {
     const std::string prefix = fmt::format("p{}_", parts_.size());
     const GroupPlan prepared = prepare(*p.plan, target_);
-    const Schedule schedule =
+    Schedule schedule =
         scheduled_ ? chooseSchedule(prepared, target_, threads_) : naiveSchedule(prepared);
+    for (auto& list :
+         schedule.team.lists)  // beyond a slice lies the next: copies wouldn't end there
+      for (TeamStage& s : list) s.product.rows.copied = s.product.columns.copied = 0;
     Part out{&p, lower(prepared, schedule, target_, "part"), {}, {}};
     for (const Combine& c : out.lowered.module.combines)
       if (!out_.kernel.module.combine(c.name)) out_.kernel.module.combines.push_back(c);

@@ -21,9 +21,8 @@ int64_t bytesForStages(const TileList& list, const std::vector<TeamStage>& sched
   int64_t most = 0;
   for (size_t k = 0; k < list.stages.size(); k++) {
     int64_t n = 0;
-    const TeamProduct& p = schedule[k].product;
-    if (p.rowThreads)
-      n = panelBytes(p);
+    if (schedule[k].product.on())
+      n = panelBytes(schedule[k], list.stages[k]);
     else if (schedule[k].group > 1)
       for (const Accumulator& a : list.stages[k].accumulators)
         for (DType t : a.combine.types) n += int64_t{threads} * bytes(t);
@@ -105,7 +104,7 @@ class TeamList {
       const Stage& stage = list_.stages[k];
       TEKTITE_CHECK(stage.depth >= grid_, "a stage stands between the loops of a grid");
       if (stage.depth != depth || stage.after != after) continue;
-      const bool product = schedule_[k].product.rowThreads > 0;
+      const bool product = schedule_[k].product.on();
       Block nest = product ? lowerTeamProduct(stage, schedule_[k], threads_, buffers_, ranges_)
                            : lowerTeamStage(stage, schedule_[k], threads_, buffers_, ranges_);
       if (!nest.empty()) nest.front().comment = stage.comment;

@@ -30,8 +30,8 @@ std::string TeamPoints::loopName(int axis) const {
   return dtypeFromName(name) ? name + "_" : name;
 }
 
-void TeamPoints::condition(const Expr& c, const std::vector<Expr>& facts,
-                           std::vector<Expr>& out) const {
+void TeamPoints::condition(const Expr& c, std::vector<Expr> facts, std::vector<Expr>& out) const {
+  facts.insert(facts.end(), facts_.begin(), facts_.end());
   if (!isConstant(simplify(c, ranges_, facts), 1)) out.push_back(simplify(c, ranges_));
 }
 

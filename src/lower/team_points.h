@@ -47,9 +47,10 @@ class TeamPoints {
   Ranges ranges_;
   std::vector<Expr> low_, extent_;            // of each axis in one execution
   std::unordered_map<std::string, Expr> at_;  // axis -> coordinate
+  std::vector<Expr> facts_;                   // what holds where statements are made
 
  private:
-  void condition(const Expr&, const std::vector<Expr>& facts, std::vector<Expr>& out) const;
+  void condition(const Expr&, std::vector<Expr> facts, std::vector<Expr>& out) const;
 };
 
 }  // namespace tektite

@@ -6,17 +6,26 @@
 
 namespace tektite {
 
-/// A contraction whose results lie in the threads' registers, and whose operands go through shared memory, a panel of the reduction at a time.
-/// Rows are the axes that only one operand has, columns those that only the other has; each side is one number, dealt as such.
+/// One factor of a product: rows or columns of the results.
+struct TeamOperand {
+  Expr value;
+  std::vector<int>
+      axes;  ///< space axes that the other factor doesn't have, outermost first: one number, dealt as such
+  int threads = 0;          ///< along that number
+  int each = 1;             ///< of it that a thread holds
+  bool alongDepth = false;  ///< neighbours in memory are neighbours in the reduction
+  int copied = 0;  ///< elements that an asynchronous copy brings at once; 0: threads load and store
+  int64_t block() const { return int64_t{threads} * each; }
+  int64_t width() const;  ///< of a row of its panel
+};
+
+/// A contraction whose results lie in the threads' registers, and whose operands go through shared memory, a panel of the reduction at a time:
+/// [depth][block]. While one panel is multiplied the next is on its way.
 struct TeamProduct {
-  Expr left, right;  ///< the factors
-  std::vector<int> rows, columns,
-      batch;  ///< space axes, outermost first; batch: of both, or of none
-  int rowThreads = 0, columnThreads = 0;  ///< the team is their product; 0: not such a product
-  int rowsEach = 1, columnsEach = 1;      ///< the register tile of a thread
-  int depth = 1;                          ///< of a panel
-  int64_t rowBlock() const { return int64_t{rowThreads} * rowsEach; }
-  int64_t columnBlock() const { return int64_t{columnThreads} * columnsEach; }
+  TeamOperand rows, columns;
+  std::vector<int> batch;  ///< space axes of both, or of none
+  int depth = 1;           ///< of a panel
+  bool on() const { return rows.threads > 0; }
 };
 
 /// How one stage's points are dealt over the threads of a team. Axes are indices into Stage::axes.
@@ -32,10 +41,10 @@ struct TeamStage {
   TeamProduct product;
 };
 
-/// A panel is [depth][block], rows of it so much longer where that keeps stores out of each other's banks.
-constexpr int64_t kPanelPadding = 4;
-/// What the panels of a product take of shared memory.
-int64_t panelBytes(const TeamProduct&);
+inline const char* const kCopyQueue = "cp";  ///< of asynchronous copies into shared memory
+/// How many panels a product walks, and what they take of shared memory: two at a time.
+int64_t panelsOf(const TeamStage&, const Stage&);
+int64_t panelBytes(const TeamStage&, const Stage&);
 
 /// Stages of all tile lists of a kernel, run by teams of one size.
 struct TeamSchedule {
