@@ -20,7 +20,10 @@ uint64_t writtenBy(const Block& block, const std::function<uint64_t(const std::s
                             if (c.to) bits |= bit(c.to->buffer);
                           },
                           [&](const Sync&) { bits = ~uint64_t{0}; },
-                          [&](const Intrin&) { bits = ~uint64_t{0}; }},
+                          [&](const Intrin& i) {
+                            for (const IntrinArg& a : i.args)
+                              if (const Ref* r = std::get_if<Ref>(&a.value)) bits |= bit(r->buffer);
+                          }},
                s.kind);
   return bits;
 }
@@ -47,7 +50,7 @@ void Body::statement(const Stmt& s) {
                    if (y.kind == Sync::Last) arrive();
                    TEKTITE_CHECK(y.kind != Sync::Grid, "sync grid inside a tile");
                  },
-                 [&](const Intrin& i) { userError("intrin {}: a CPU has none", i.name); }},
+                 [&](const Intrin& i) { intrin(i); }},
       s.kind);
 }
 

@@ -7,6 +7,7 @@
 #include "emit/llvm_memo.h"
 #include "emit/llvm_scalar.h"
 #include "emit/llvm_text.h"
+#include "ir/dot.h"
 #include "ir/facts.h"
 #include "ir/kernel.h"
 
@@ -84,6 +85,12 @@ class Body {
   void copy(const Copy&);
   void prefetch(const Copy&, size_t axis);
   void arrive();
+  // instructions (llvm_intrin.cpp)
+  void intrin(const Intrin&);
+  void dot(const Dot&, const std::vector<Ref>&);
+  void meaning(const IntrinDef&, const std::vector<Ref>&);
+  std::string tileOf(const Ref&, const std::string& type, const std::string& use,
+                     const std::function<std::string(const std::string&)>& prepared);
   // stores (llvm_store.cpp)
   void store(const Store&);
   std::vector<Value> combined(const Store&, const std::vector<Address>&, std::vector<Value>);
@@ -147,6 +154,7 @@ class Body {
   std::unordered_map<Hash, bool> varies_;
   std::unordered_map<Hash, uint64_t> reads_;
   std::unordered_map<const Stmt*, std::string> allocated_;
+  std::unordered_map<std::string, std::optional<Dot>> dots_;  ///< by the instruction's name
   int lanes_ = 0;  ///< of the vector loop around; 0: none
   std::string laneVariable_;
   Value mask_;          ///< lanes that are on; none: all

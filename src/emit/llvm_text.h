@@ -11,7 +11,7 @@ enum class FastMath : uint8_t { None, Contract, Fast };
 
 /// LLVM IR text of one kernel (opaque pointers, LLVM 19) with KernelFunction's signature: a module of its own. Functions that targets
 /// lack are expanded (ops/math); vector loops are vector types, an `if` in one is a mask; copies of queues are done at once.
-/// UserError: an intrinsic.
+/// Instructions that the target lacks are their meaning. UserError: an instruction of variable size.
 Artifact emitLlvm(const KernelModule& module, const Kernel& kernel, const Target& target,
                   FastMath mode);
 

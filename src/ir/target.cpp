@@ -156,6 +156,11 @@ Target cpu(std::string name, int vectorBytes, int registers, std::string llvmCpu
   return t;
 }
 
+Target withFeatures(Target t, std::string features) {
+  t.features = std::move(features);
+  return t;
+}
+
 Target testAvx2() {
   Target t = cpu("test:avx2", 32, 16, "x86-64-v3");
   t.cores = 1;
@@ -212,7 +217,11 @@ Target npu(std::string name) {
 
 constexpr std::pair<std::string_view, Target (*)()> presets[] = {
     {"cpu:avx2", [] { return cpu("cpu:avx2", 32, 16, "x86-64-v3"); }},
+    {"cpu:avx2-vnni",
+     [] { return withFeatures(cpu("cpu:avx2-vnni", 32, 16, "x86-64-v3"), "+avxvnni"); }},
     {"cpu:avx512", [] { return cpu("cpu:avx512", 64, 32, "x86-64-v4"); }},
+    {"cpu:avx512-vnni",
+     [] { return withFeatures(cpu("cpu:avx512-vnni", 64, 32, "x86-64-v4"), "+avx512vnni"); }},
     {"cpu:x86-64", [] { return cpu("cpu:x86-64", 16, 16, "x86-64"); }},
     {"gpu-class", [] { return gpu("gpu-class", 164 << 10); }},
     {"host", [] { return hostTarget(); }},

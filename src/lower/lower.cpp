@@ -30,9 +30,19 @@ Buffer declare(const PlanBuffer& b) {
   return out;
 }
 
-Buffer allocate(const PlanBuffer& b) {
-  return allocate(b, b.space.empty() || (b.space == "main" && b.depth > 0) ? "l2" : b.space);
+}  // namespace
+
+std::string spaceOf(const PlanBuffer& b) {
+  if (b.kind != PlanBuffer::Scratch) return "main";
+  return b.space.empty() || (b.space == "main" && b.depth > 0) ? "l2" : b.space;
 }
+void declareIntrin(KernelModule& module, const IntrinDef& def) {
+  if (!module.intrin(def.name)) module.intrins.push_back(def);
+}
+
+namespace {
+
+Buffer allocate(const PlanBuffer& b) { return allocate(b, spaceOf(b)); }
 
 /// Adds a declaration of the combine to the module where it needs one.
 void declareCombine(KernelModule& module, const Combine& c) {
@@ -42,8 +52,9 @@ void declareCombine(KernelModule& module, const Combine& c) {
 class ListLowering {
  public:
   ListLowering(const TileList& list, const std::vector<StageSchedule>& schedule,
-               const KernelBuffers& buffers, const std::vector<const PlanBuffer*>& scratch)
-      : list_(list), schedule_(schedule), buffers_(buffers), scratch_(scratch) {
+               const KernelBuffers& buffers, const std::vector<const PlanBuffer*>& scratch,
+               KernelModule& module)
+      : list_(list), schedule_(schedule), buffers_(buffers), scratch_(scratch), module_(module) {
     for (const TileAxis& t : list.tiles) ranges_[t.var] = {0, std::max<int64_t>(t.count() - 1, 0)};
   }
 
@@ -77,7 +88,7 @@ class ListLowering {
   void stages(int depth, bool after, Block& out) {
     for (size_t k = 0; k < list_.stages.size(); k++) {
       if (list_.stages[k].depth != depth || list_.stages[k].after != after) continue;
-      Block nest = lowerStage(list_.stages[k], schedule_[k], buffers_, ranges_);
+      Block nest = lowerStage(list_.stages[k], schedule_[k], buffers_, ranges_, module_);
       if (!nest.empty()) nest.front().comment = list_.stages[k].comment;
       for (Stmt& s : nest) out.push_back(std::move(s));
       if (static_cast<int>(k) == list_.sync)
@@ -89,6 +100,7 @@ class ListLowering {
   const std::vector<StageSchedule>& schedule_;
   const KernelBuffers& buffers_;
   const std::vector<const PlanBuffer*>& scratch_;
+  KernelModule& module_;
   Ranges ranges_;
 };
 
@@ -175,7 +187,7 @@ LoweredKernel lower(const GroupPlan& prepared, const Schedule& chosen, const Tar
     for (Stmt& s :
          team.threads
              ? lowerTeamList(plan.lists[l], team.lists[l], team.threads, buffers, scratch, target)
-             : ListLowering(plan.lists[l], schedule.lists[l], buffers, scratch).run())
+             : ListLowering(plan.lists[l], schedule.lists[l], buffers, scratch, out.module).run())
       kernel.body.push_back(std::move(s));
     for (const Stage& s : plan.lists[l].stages)
       for (const Accumulator& a : s.accumulators) declareCombine(out.module, a.combine);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/dot.h"
 #include "schedule/layout.h"
 #include "support/check.h"
 
@@ -10,6 +11,7 @@ namespace {
 
 constexpr int64_t kLongSum = 512;  // additions into one register; more are cut into pieces
 constexpr int64_t kPiece = 128;    // of about so many
+const char* const kInGroup = "in_group";
 
 Stmt forLoop(std::string v, Expr extent, LoopMode mode, Block body) {
   return {For{std::move(v), std::move(extent), mode, std::move(body)}, ""};
@@ -27,8 +29,8 @@ void addLoop(Block& out, const std::string& v, int64_t extent, LoopMode mode, Bl
 class Nest {
  public:
   Nest(const Stage& stage, const StageSchedule& schedule, const KernelBuffers& buffers,
-       const Ranges& tiles)
-      : stage_(stage), schedule_(schedule), buffers_(buffers), ranges_(tiles) {
+       const Ranges& tiles, KernelModule& module)
+      : stage_(stage), schedule_(schedule), buffers_(buffers), module_(module), ranges_(tiles) {
     for (const StageAxis& a : stage.axes) {
       const Expr low = simplify(max(a.region.base, 0), ranges_);
       Expr n = simplify(min(a.region.base + Expr(a.region.size), a.extent) - low, ranges_);
@@ -275,6 +277,7 @@ class Nest {
       return (pieces.of > 0 ? "piece_" : "") + stateName(n);
     };
     const auto addUp = [&](Block& inner) {
+      if (schedule_.dotAxis >= 0) return addDots(inner);
       Block body = pointBody(pieceName, inLanes);
       const Expr mask = vectorIsReduce_ ? mask_ : spaceMask && bodyNeedsMask() ? spaceMask : Expr();
       lanes(inner, inLanes, std::move(body), mask);
@@ -446,9 +449,63 @@ class Nest {
           });
         });
       });
+    } else if (axis == schedule_.dotAxis) {
+      groupLoop(axis, out, next);
     } else {
       plainLoop(axis, out, next);
     }
+  }
+
+  // ---- dot instructions
+
+  /// Groups of the axis' elements; `dot_` is the place in the group.
+  void groupLoop(int axis, Block& out, const std::function<void(Block&)>& inside) {
+    const Expr group(schedule_.group);
+    const Expr n = simplify(floorDiv(extent_[axis] + (group - Expr(1)), group), ranges_);
+    const std::string v = loopName(axis);
+    serial(out, v, n, (most(axis) + schedule_.group - 1) / schedule_.group, [&](Block& inner) {
+      at_[axisName(axis)] = low_[axis] + var(v) * group + var(kInGroup);
+      inside(inner);
+    });
+  }
+
+  /// One instruction for each vector of the register tile.
+  void addDots(Block& out) {
+    const Accumulator& sum = stage_.accumulators[0];
+    const auto factors = loadsOf(sum.values[0]);
+    const bool rowFirst = factors[0].as<Load>()->buffer == schedule_.dotRow;
+    const Expr &row = factors[rowFirst ? 0 : 1], &panel = factors[rowFirst ? 1 : 0];
+    ranges_[kInGroup] = {0, schedule_.group - 1};
+    Dot dot{row.type(),
+            panel.type(),
+            schedule_.group,
+            schedule_.lanes,
+            spaceOf(buffers_.plan.buffer(row.as<Load>()->buffer)),
+            spaceOf(buffers_.plan.buffer(panel.as<Load>()->buffer)),
+            0};
+    const Ref rows = tileAt(row);
+    for (size_t d = rows.index.size(); d-- > 0 && !mentions({rows.index[d]}, kInGroup);)
+      dot.trailing++;
+    Intrin call;
+    for (Ref r : {cell(sum.names[0], true), rows, tileAt(panel)}) {
+      for (Expr& e : r.index)
+        e = simplify(substitute(e, {{kInGroup, Expr(0)}, {"l", Expr(0)}}), ranges_);
+      call.args.emplace_back();
+      call.args.back().value.emplace<Ref>(std::move(r));
+    }
+    ranges_.erase(kInGroup);
+    const IntrinDef def = declare(dot);
+    declareIntrin(module_, def);
+    call.name = def.name;
+    Block across, one;
+    one.push_back({std::move(call), ""});
+    addLoop(across, "v", vectors_, LoopMode::Unroll, std::move(one));
+    addLoop(out, "u", unroll_, LoopMode::Unroll, std::move(across));
+  }
+  Ref tileAt(const Expr& e) {
+    const Expr there = translate(e);
+    const Load& l = *there.as<Load>();
+    return {l.buffer, l.index};
   }
 
   void reduceLanes(int axis, Block& out, const std::function<void(Block&)>& inside) {
@@ -581,6 +638,7 @@ class Nest {
   const Stage& stage_;
   const StageSchedule& schedule_;
   const KernelBuffers& buffers_;
+  KernelModule& module_;
   Ranges ranges_;
   std::vector<Expr> low_, extent_;
   std::vector<int> space_, reduce_;
@@ -605,8 +663,8 @@ std::vector<Expr> KernelBuffers::index(const std::string& name, const std::vecto
 }
 
 Block lowerStage(const Stage& stage, const StageSchedule& schedule, const KernelBuffers& buffers,
-                 const Ranges& tiles) {
-  return Nest(stage, schedule, buffers, tiles).run();
+                 const Ranges& tiles, KernelModule& module) {
+  return Nest(stage, schedule, buffers, tiles, module).run();
 }
 
 }  // namespace tektite

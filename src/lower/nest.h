@@ -18,7 +18,13 @@ struct KernelBuffers {
   std::vector<Expr> index(const std::string& planBuffer, const std::vector<Expr>& at) const;
 };
 
-/// The loops of one stage. `tiles` are the ranges of the tile variables around it.
-Block lowerStage(const Stage&, const StageSchedule&, const KernelBuffers&, const Ranges& tiles);
+/// The memory space of a plan's buffer in a kernel.
+std::string spaceOf(const PlanBuffer&);
+/// Adds a declaration to the module where it has none of that name.
+void declareIntrin(KernelModule&, const IntrinDef&);
+
+/// The loops of one stage. `tiles` are the ranges of the tile variables around it; the module gets the instructions that they call.
+Block lowerStage(const Stage&, const StageSchedule&, const KernelBuffers&, const Ranges& tiles,
+                 KernelModule&);
 
 }  // namespace tektite

@@ -15,12 +15,18 @@ struct Panels {
   std::vector<StageAxis> reduce;  // reduce axes it depends on, in loop order
   StageAxis vector;
   int64_t width;
+  std::string grouped;  // the reduce axis whose neighbours lie beside each other in a lane
+  int64_t group = 1;
 };
+
+bool isGrouped(const Panels& p, const StageAxis& a) { return p.group > 1 && a.var == p.grouped; }
+int64_t groupsOf(int64_t extent, int64_t group) { return (extent + group - 1) / group; }
 
 /// `tiles`: whose variables may stand in the load itself, where an axis of one element a tile was replaced by its place.
 Panels panelsOf(const Expr& load, const Stage& stage, const StageSchedule& schedule,
                 const std::vector<TileAxis>& tiles) {
-  Panels p{load, {}, {}, stage.axes[schedule.vectorAxis], schedule.panel()};
+  Panels p{load, {}, {}, stage.axes[schedule.vectorAxis], schedule.panel(), "", schedule.group};
+  if (schedule.dotAxis >= 0) p.grouped = stage.axes[schedule.dotAxis].var;
   for (int i : schedule.order) {
     const StageAxis& a = stage.axes[i];
     if (i != schedule.vectorAxis && mentions(load.as<Load>()->index, a.var))
@@ -36,21 +42,35 @@ std::vector<Expr> panelIndex(const Panels& p) {
   std::vector<Expr> index;
   for (const StageAxis& a : p.others) index.push_back(var(a.var));
   index.push_back(floorDiv(var(p.vector.var), p.width));
-  for (const StageAxis& a : p.reduce) index.push_back(var(a.var));
+  for (const StageAxis& a : p.reduce)
+    index.push_back(isGrouped(p, a) ? floorDiv(var(a.var), p.group) : Expr(var(a.var)));
   index.push_back(floorMod(var(p.vector.var), p.width));
+  if (p.group > 1) index.push_back(floorMod(var(p.grouped), p.group));
   return index;
 }
 
 int64_t panelCount(int64_t extent, int64_t width) { return (extent + width - 1) / width; }
+
+void addGuard(Expr& guard, const Expr& condition) {
+  guard = guard ? logicalAnd(guard, condition) : condition;
+}
 
 PackedConstant constantPanels(const Panels& p, const std::string& name) {
   const Load& l = *p.load.as<Load>();
   PackedConstant out{name, l.buffer, {p.load.type(), {}}, {}, {}};
   std::unordered_map<std::string, Expr> at;
   int d = 0;
+  const int inGroup = static_cast<int>(p.others.size() + p.reduce.size()) + 2;  // its coordinate
   const auto axis = [&](const StageAxis& a) {
-    at.emplace(a.var, var(coordinate(d++)));
-    out.type.shape.emplace_back(a.extent);
+    const Expr here = var(coordinate(d++));
+    if (!isGrouped(p, a)) {
+      at.emplace(a.var, here);
+      return out.type.shape.emplace_back(a.extent), void();
+    }
+    const Expr place = here * Expr(p.group) + var(coordinate(inGroup));
+    at.emplace(a.var, place);
+    out.type.shape.emplace_back(groupsOf(a.extent, p.group));
+    if (a.extent % p.group) addGuard(out.guard, lt(place, a.extent));
   };
   for (const StageAxis& a : p.others) axis(a);
   const Expr panel = var(coordinate(d++));
@@ -58,10 +78,31 @@ PackedConstant constantPanels(const Panels& p, const std::string& name) {
   for (const StageAxis& a : p.reduce) axis(a);
   const Expr element = panel * Expr(p.width) + var(coordinate(d));
   out.type.shape.emplace_back(p.width);
+  if (p.group > 1) out.type.shape.emplace_back(p.group);
   at.emplace(p.vector.var, element);
   for (const Expr& e : l.index) out.index.push_back(substitute(e, at));
-  if (p.vector.extent % p.width) out.guard = lt(element, p.vector.extent);
+  if (p.vector.extent % p.width) addGuard(out.guard, lt(element, p.vector.extent));
   return out;
+}
+
+/// A stage that fills scratch over its axes with what a load reads there, as deep in the tile loops as that depends on them.
+std::pair<PlanBuffer, Stage> packedBy(PlanBuffer b, Stage s, const Expr& from, const Expr& value,
+                                      const GroupPlan& plan, const TileList& list, int deepest) {
+  std::vector<Expr> index;
+  for (const StageAxis& a : s.axes) index.push_back(var(a.var));
+  s.inner.push_back({b.name, index, value, "", {}});
+  s.comment = "pack " + from.as<Load>()->buffer;
+
+  const PlanBuffer& source = plan.buffer(from.as<Load>()->buffer);
+  int depth = source.kind == PlanBuffer::Scratch ? source.depth : 0;
+  for (int t = 0; t < static_cast<int>(list.tiles.size()); t++) {
+    bool used = list.tiles[t].grid;
+    for (const StageAxis& a : s.axes) used |= mentions({a.region.base}, list.tiles[t].var);
+    for (const Expr& e : from.as<Load>()->index) used |= mentions({e}, list.tiles[t].var);
+    if (used) depth = std::max(depth, t + 1);
+  }
+  b.depth = s.depth = std::min(depth, deepest);
+  return {std::move(b), std::move(s)};
 }
 
 /// The stage that fills panels in scratch, and their buffer.
@@ -74,7 +115,16 @@ std::pair<PlanBuffer, Stage> scratchPanels(const Panels& p, const std::string& n
   b.name = name;
   b.space = "l2";
   b.type.dtype = p.load.type();
-  const auto axis = [&](const StageAxis& a) {
+  std::unordered_map<std::string, Expr> at;
+  Expr inside;
+  const auto axis = [&](StageAxis a) {
+    if (isGrouped(p, a)) {
+      const Expr place = var(a.var) * Expr(p.group) + var("g");
+      at.emplace(a.var, place);
+      if (a.extent % p.group) addGuard(inside, lt(place, a.extent));
+      a.extent = groupsOf(a.extent, p.group);
+      a.region = {simplify(floorDiv(a.region.base, p.group), {}), groupsOf(a.region.size, p.group)};
+    }
     b.type.shape.emplace_back(a.extent);
     b.region.push_back(a.region);
     s.axes.push_back(a);
@@ -88,26 +138,73 @@ std::pair<PlanBuffer, Stage> scratchPanels(const Panels& p, const std::string& n
          panelCount(p.vector.region.size, p.width)}});
   for (const StageAxis& a : p.reduce) axis(a);
   axis({"q", p.width, false, {Expr(0), p.width}});
+  if (p.group > 1) axis({"g", p.group, false, {Expr(0), p.group}});
 
   const Expr element = var("p") * Expr(p.width) + var("q");
-  Expr value = substitute(p.load, {{p.vector.var, element}});
+  at.emplace(p.vector.var, element);
   if (p.vector.region.size % p.width || p.vector.extent % p.width)
-    value = select(lt(element, p.vector.extent), value, imm(p.load.type(), 0));
-  std::vector<Expr> index;
-  for (const StageAxis& a : s.axes) index.push_back(var(a.var));
-  s.inner.push_back({name, index, value, "", {}});
-  s.comment = "pack " + p.load.as<Load>()->buffer;
+    addGuard(inside, lt(element, p.vector.extent));
+  Expr value = substitute(p.load, at);
+  if (inside) value = select(inside, value, imm(p.load.type(), 0));
+  return packedBy(std::move(b), std::move(s), p.load, value, plan, list, deepest);
+}
 
-  const PlanBuffer& source = plan.buffer(p.load.as<Load>()->buffer);
-  int depth = source.kind == PlanBuffer::Scratch ? source.depth : 0;
-  for (int t = 0; t < static_cast<int>(list.tiles.size()); t++) {
-    bool used = list.tiles[t].grid;
-    for (const StageAxis& a : s.axes) used |= mentions({a.region.base}, list.tiles[t].var);
-    for (const Expr& e : p.load.as<Load>()->index) used |= mentions({e}, list.tiles[t].var);
-    if (used) depth = std::max(depth, t + 1);
+// ---- rows: the operand of a dot instruction that is the same for all lanes, [others..., other reduce axes..., grouped axis]
+
+std::vector<StageAxis> rowAxes(const Panels& p) {
+  std::vector<StageAxis> axes = p.others;
+  for (const StageAxis& a : p.reduce)
+    if (!isGrouped(p, a)) axes.push_back(a);
+  for (StageAxis a : p.reduce) {
+    if (!isGrouped(p, a)) continue;
+    a.extent = groupsOf(a.extent, p.group) * p.group;
+    a.region.size = groupsOf(a.region.size, p.group) * p.group;
+    axes.push_back(std::move(a));
   }
-  b.depth = s.depth = std::min(depth, deepest);
-  return {std::move(b), std::move(s)};
+  return axes;
+}
+/// Behind the axis there are zeros.
+Expr rowGuard(const Panels& p) {
+  for (const StageAxis& a : p.reduce)
+    if (isGrouped(p, a) && a.extent % p.group) return lt(var(a.var), a.extent);
+  return {};
+}
+
+PackedConstant constantRows(const Panels& p, const std::string& name) {
+  const Load& l = *p.load.as<Load>();
+  PackedConstant out{name, l.buffer, {p.load.type(), {}}, {}, rowGuard(p)};
+  std::unordered_map<std::string, Expr> at;
+  for (const StageAxis& a : rowAxes(p)) {
+    at.emplace(a.var, var(coordinate(static_cast<int>(at.size()))));
+    out.type.shape.emplace_back(a.extent);
+  }
+  for (const Expr& e : l.index) out.index.push_back(substitute(e, at));
+  if (out.guard) out.guard = substitute(out.guard, at);
+  return out;
+}
+
+/// Pairs are kept as 16 bits: that is what is multiplied.
+DType rowType(const Panels& p, bool constant) {
+  return p.group == 2 && !constant ? DType::I16 : p.load.type();
+}
+
+std::pair<PlanBuffer, Stage> scratchRows(const Panels& p, const std::string& name,
+                                         const GroupPlan& plan, const TileList& list, int deepest) {
+  PlanBuffer b;
+  Stage s;
+  b.kind = PlanBuffer::Scratch;
+  b.name = name;
+  b.space = "l2";
+  b.type.dtype = rowType(p, false);
+  for (StageAxis& a : rowAxes(p)) {
+    b.type.shape.emplace_back(a.extent);
+    b.region.push_back(a.region);
+    s.axes.push_back(std::move(a));
+    s.axes.back().reduce = false;
+  }
+  Expr value = cast(b.type.dtype, p.load);
+  if (const Expr guard = rowGuard(p)) value = select(guard, value, imm(value.type(), 0));
+  return packedBy(std::move(b), std::move(s), p.load, value, plan, list, deepest);
 }
 
 }  // namespace
@@ -130,24 +227,34 @@ void packOperands(GroupPlan& plan, Schedule& schedule, const Target& target,
         const PlanBuffer& source = plan.buffer(from);
         if (std::find(choice.packed.begin(), choice.packed.end(), from) == choice.packed.end())
           continue;
-        if (!mentions(e.as<Load>()->index, v)) continue;
-        if (source.kind != PlanBuffer::Constant && strideAlong(source, e.as<Load>()->index, v) == 1)
+        const bool row = from == choice.dotRow;
+        if (!row && !mentions(e.as<Load>()->index, v)) continue;
+        if (source.kind != PlanBuffer::Constant && choice.dotAxis < 0 &&
+            strideAlong(source, e.as<Load>()->index, v) == 1)
           continue;
         const bool constant = source.kind == PlanBuffer::Constant;  // packed once for all tiles
         const Panels p =
             panelsOf(e, stage, choice, constant ? plan.lists[l].tiles : std::vector<TileAxis>{});
-        const std::string name =
-            fmt::format("{}_panels{}", from, made++ ? fmt::format("{}", made) : "");
-        const Expr now = load(name, e.type(), panelIndex(p));
+        const std::string name = fmt::format("{}_{}{}", from, row ? "rows" : "panels",
+                                             made++ ? fmt::format("{}", made) : "");
+        Expr now;
+        if (row) {
+          std::vector<Expr> index;
+          for (const StageAxis& a : rowAxes(p)) index.push_back(var(a.var));
+          now = load(name, rowType(p, constant), index);
+        } else {
+          now = load(name, e.type(), panelIndex(p));
+        }
         if (source.kind == PlanBuffer::Constant) {
-          packed.push_back(constantPanels(p, name));
+          packed.push_back(row ? constantRows(p, name) : constantPanels(p, name));
           PlanBuffer b;
           b.kind = PlanBuffer::Constant;
           b.name = name;
           b.type = packed.back().type;
           plan.buffers.push_back(std::move(b));
         } else {
-          auto [b, s] = scratchPanels(p, name, plan, plan.lists[l], stage.depth);
+          auto [b, s] = row ? scratchRows(p, name, plan, plan.lists[l], stage.depth)
+                            : scratchPanels(p, name, plan, plan.lists[l], stage.depth);
           plan.buffers.push_back(std::move(b));
           schedule.lists[l].insert(schedule.lists[l].begin() + static_cast<int64_t>(k),
                                    chooseStage(plan, plan.lists[l], s, target));
@@ -159,6 +266,7 @@ void packOperands(GroupPlan& plan, Schedule& schedule, const Target& target,
         for (Accumulator& a : plan.lists[l].stages[k].accumulators)
           for (Expr& value : a.values)
             value = rewrite(value, [&](const Expr& x) { return x == e ? now : Expr(); });
+        if (row) schedule.lists[l][k].dotRow = name;
       }
     }
 }

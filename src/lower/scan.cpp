@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <set>
 
+#include "ir/dot.h"
 #include "lower/kernel_rewrite.h"
+#include "lower/nest.h"
 #include "schedule/layout.h"
 #include "support/check.h"
 #include "support/overloaded.h"
@@ -289,13 +291,33 @@ class ScanLowering {
     }
     return {out};
   }
-  Block moved(const Part& p, const Block& block) const {
+  /// Operands lie where their buffers do. A flat buffer has no axes behind the row's own.
+  Intrin moved(const Part& p, Intrin i) {
+    std::optional<Dot> dot = dotOf(*p.lowered.module.intrin(i.name));
+    for (IntrinArg& a : i.args) {
+      Ref* r = std::get_if<Ref>(&a.value);
+      const auto it = r ? p.places.find(r->buffer) : p.places.end();
+      if (it == p.places.end()) continue;
+      const ScanPort& place = it->second[0];
+      if (isFlat(place.buffer) && dot) dot->trailing = 0;
+      *r = {place.buffer, indexAt(place, p.declared.at(r->buffer), r->index)};
+    }
+    if (dot) {
+      const IntrinDef def = tektite::declare(*dot);
+      i.name = def.name;
+      declareIntrin(out_.kernel.module, def);
+    }
+    return i;
+  }
+  Block moved(const Part& p, const Block& block) {
     Block out;
     for (const Stmt& s : block) {
       if (const Alloc* a = s.as<Alloc>(); a && a->buffer.space == "main") continue;
       const Stmt t = mapStmtExprs(s, [&](const Expr& e) { return moved(p, e); });
       if (const Store* store = t.as<Store>())
         for (Store& one : moved(p, *store)) out.push_back({std::move(one), t.comment});
+      else if (const Intrin* call = t.as<Intrin>())
+        out.push_back({moved(p, *call), t.comment});
       else if (const For* f = t.as<For>())
         out.push_back(withBody(t, moved(p, f->body)));
       else if (const If* i = t.as<If>())

@@ -18,6 +18,9 @@ constexpr double kMostSteps =
 
 int64_t bytesOf(const TensorType& t) { return t.elements() * bytes(t.dtype); }
 
+constexpr double kProductSteps =
+    0.0625;  // of a multiplication and addition, or an operand's element
+
 /// The kinds that compute from their operands alone.
 bool isPure(const NodeKind& kind) {
   return std::visit(
@@ -42,7 +45,9 @@ double stepsOf(const Graph& g, const Node& n) {
       for (size_t a = 0; a < c->inputs[i].size(); ++a)
         extents[c->inputs[i][a]] =
             static_cast<double>(g.type(n.operands[i]).extent(static_cast<int>(a)));
-    for (const auto& [label, extent] : extents) steps *= extent;
+    double products = kProductSteps;  // the loops of the interpreter's products are vectors
+    for (const auto& [label, extent] : extents) products *= extent;
+    steps = products + steps * kProductSteps;
   }
   return steps;
 }

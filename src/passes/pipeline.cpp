@@ -12,7 +12,13 @@ const std::vector<std::string_view>& pipeline() {
       "simplify-bodies-fast",
       "compose-views",  // again: maps that went may have stood between views. Before folding: only the last view is made
       "fold-constants",
-      "cse",  // after composition: equal chains are equal views
+      "cse",              // after composition: equal chains are equal views
+      "narrow-products",  // behind folding: zero points and scales are numbers where they can be
+      "defer-scales",
+      "compose-views",  // what these made, once more
+      "simplify-bodies",
+      "fold-constants",
+      "cse",
       "dce",
   };
   return order;

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "fusion/stages.h"
+#include "schedule/dot.h"
 #include "schedule/layout.h"
 #include "schedule/schedule.h"
 #include "support/check.h"
@@ -309,6 +310,27 @@ Operands operandsAlong(const TileList& list, const Stage& stage,
   return out;
 }
 
+/// The same where dot instructions multiply: what differs along the lanes always goes through panels. Nothing where they would be too large.
+std::optional<Operands> operandsOf(const DotChoice& dot, const GroupPlan& plan,
+                                   const TileList& list, const Stage& stage,
+                                   const std::vector<StageAccess>& accesses, const StageAxis& axis,
+                                   int lanes, const Target& target) {
+  Operands out;
+  out.packed = {dot.panel};
+  if (!dot.direct) out.packed.push_back(dot.row);
+  for (const StageAccess& a : accesses) {
+    const std::string& name = a.buffer->name;
+    if (!a.reduced || a.isStore || std::ranges::find(out.packed, name) == out.packed.end() ||
+        plan.buffer(name).kind == PlanBuffer::Constant)
+      continue;
+    if (panelBytes(stage, a.index, bytes(a.buffer->type.dtype)) > roomForPanels(target))
+      return std::nullopt;
+    out.cost += (name == dot.row ? 0.5 : 1.5) * lanes /
+                (multiplicationsOf(stage, a.index) * packReuse(list, axis, a.index));
+  }
+  return out;
+}
+
 /// What follows the reduction, for one multiplication, with lanes of the results along an axis.
 double resultCost(const std::vector<StageAccess>& accesses, const StageAxis& lanesAlong,
                   double perStore, int lanes, double depth) {
@@ -376,7 +398,11 @@ StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, con
     if (axis.reduce || n < 2) continue;
     int lanes = lanesWanted;
     while (lanes / 2 >= n && lanes > 4) lanes /= 2;
-    const Operands operands = operandsAlong(list, stage, accesses, axis, lanes, target);
+    const auto dot = dotAlong(plan, stage, v, target);
+    const auto grouped = dot ? operandsOf(*dot, plan, list, stage, accesses, axis, lanes, target)
+                             : std::optional<Operands>();
+    const Operands operands =
+        grouped ? *grouped : operandsAlong(list, stage, accesses, axis, lanes, target);
     const int64_t align = isConstant(axis.region.base, 0) ? 0 : axis.region.size;
     const int apart = pagesApart(stage, accesses, axis, target);
     const auto consider = [&](int u, bool across) {
@@ -395,7 +421,8 @@ StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, con
                                ? resultCost(accesses, stage.axes[u], std::log2(lanes), lanes, depth)
                                : resultCost(accesses, axis, 0, lanes, depth);
       const double pages = kPageSlots * apart / (t.vectors * t.unroll);
-      double total = (1 / std::max(t.score, 1e-6) + operands.cost + after + pages) / lanes;
+      const double steps = grouped ? dot->steps : 1;
+      double total = (steps / std::max(t.score, 1e-6) + operands.cost + after + pages) / lanes;
       if (u >= 0)  // rows that share lines of the operand that is broadcast
         for (const StageAccess& a : accesses)
           if (a.reduced && !a.isStore && strideAlong(*a.buffer, a.index, stage.axes[u].var) == 1)
@@ -409,6 +436,9 @@ StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, con
       best.unroll = t.unroll;
       best.packed = operands.packed;
       best.across = across;
+      best.dotAxis = grouped ? dot->axis : -1;
+      best.group = grouped ? dot->group : 1;
+      best.dotRow = grouped ? dot->row : "";
     };
     for (int u = -1; u < static_cast<int>(stage.axes.size()); u++) {
       if (u == v || (u >= 0 && stage.axes[u].reduce)) continue;
@@ -507,6 +537,7 @@ std::string toText(const GroupPlan& plan, const Schedule& schedule) {
       out += " order";
       for (int i : s.order) out += " " + stage.axes[i].var;
       for (const std::string& p : s.packed) out += "; pack " + p;
+      if (s.dotAxis >= 0) out += fmt::format("; dot {} {}", stage.axes[s.dotAxis].var, s.group);
       if (s.across) out += "; across";
       out += s.stream ? "; stream }\n" : " }\n";
     }

@@ -23,6 +23,10 @@ struct StageSchedule {
   bool across =
       false;  ///< results are computed with lanes along vectorAxis and stored with lanes along unrollAxis:
               ///< blocks of `lanes` columns and `unroll` rows are transposed in registers
+  int dotAxis = -1;  ///< a reduce axis whose neighbours, `group` at a time, a dot instruction takes
+  int group = 1;
+  std::string
+      dotRow;  ///< its operand that is the same for all lanes; in `packed` where it goes through rows of its own
   int64_t panel() const { return int64_t{lanes} * vectors; }
 };
 

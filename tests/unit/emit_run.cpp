@@ -80,6 +80,9 @@ std::vector<Target> runnableTargets() {
     out.push_back(findTarget("cpu:avx2"));
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl"))
     out.push_back(findTarget("cpu:avx512"));
+  if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vl"))
+    out.push_back(findTarget("cpu:avx512-vnni"));
+  if (__builtin_cpu_supports("avxvnni")) out.push_back(findTarget("cpu:avx2-vnni"));
   return out;
 }
 
