@@ -34,10 +34,14 @@ bool isPure(const NodeKind& kind) {
       kind);
 }
 
-/// Scalar steps to compute the node: points of its iteration space times operations at each.
+/// Scalar steps to compute the node: points of its iteration space times operations at each. Sums that take each element of a constant
+/// once cost no more than packing it, which has to be done anyway: none.
 double stepsOf(const Graph& g, const Node& n) {
-  double steps = static_cast<double>(n.results[0].elements());
-  for (Value v : n.operands) steps += static_cast<double>(g.type(v).elements());
+  double steps = static_cast<double>(n.results[0].elements()), largest = 0;
+  for (Value v : n.operands) {
+    steps += static_cast<double>(g.type(v).elements());
+    largest = std::max(largest, static_cast<double>(g.type(v).elements()));
+  }
   if (const Map* m = n.as<Map>()) steps *= 1 + slotsOf(m->body);
   if (const Contract* c = n.as<Contract>()) {
     std::map<char, double> extents;
@@ -45,11 +49,21 @@ double stepsOf(const Graph& g, const Node& n) {
       for (size_t a = 0; a < c->inputs[i].size(); ++a)
         extents[c->inputs[i][a]] =
             static_cast<double>(g.type(n.operands[i]).extent(static_cast<int>(a)));
-    double products = kProductSteps;  // the loops of the interpreter's products are vectors
+    double products = 1;
     for (const auto& [label, extent] : extents) products *= extent;
-    steps = products + steps * kProductSteps;
+    return products <= largest ? 0 : products * kProductSteps;
   }
   return steps;
+}
+
+/// The constant that a value is, perhaps seen through a view in range, which a sum reads without making it.
+const Node* constantBehind(const Graph& g, const Node& user, Value v) {
+  const Node* n = &g.node(v);
+  if (const View* view = n->as<View>(); view && !view->fill && user.as<Contract>())
+    n = &g.node(n->operands[0]);
+  const Const* c = n->as<Const>();
+  return c && n->results[0].isStatic() && !(c->data && !c->data->data && c->data->bytes) ? n
+                                                                                         : nullptr;
 }
 
 /// May this node become data? Only where it needs no more memory than what it replaces.
@@ -60,16 +74,21 @@ bool foldable(const Graph& g, const Node& n, double budget) {
     if (!t.isStatic()) return false;
     to += bytesOf(t);
   }
-  for (Value v : n.operands) {
-    const Const* c = g.node(v).as<Const>();
-    if (!c || !g.type(v).isStatic() || (c->data && !c->data->data && c->data->bytes)) return false;
-    if (c->data) from += static_cast<int64_t>(c->data->bytes);
-  }
   bool overDims = false;  // an expression of the node may name a dim
-  mapExprs(n, [&](const Expr& e) {
-    for (const std::string& name : freeVars(e)) overDims |= g.dims.count(name) > 0;
-    return e;
-  });
+  const auto look = [&](const Node& node) {
+    mapExprs(node, [&](const Expr& e) {
+      for (const std::string& name : freeVars(e)) overDims |= g.dims.count(name) > 0;
+      return e;
+    });
+  };
+  for (Value v : n.operands) {
+    const Node* constant = constantBehind(g, n, v);
+    if (!constant || !g.type(v).isStatic()) return false;
+    const Const* c = constant->as<Const>();
+    if (c->data) from += static_cast<int64_t>(c->data->bytes);
+    look(g.node(v));
+  }
+  look(n);
   return !overDims && to <= std::max(from, kSmallBytes) && stepsOf(g, n) <= budget;
 }
 
@@ -87,7 +106,11 @@ Const asConst(const Tensor& t) {
 
 std::vector<Value> folded(Graph& out, const Node& n) {
   std::vector<Tensor> operands;
-  for (Value v : n.operands) operands.push_back(Tensor::fromConst(out.node(v)));
+  for (Value v : n.operands) {
+    const Node& operand = out.node(v);
+    operands.push_back(Tensor::fromConst(*constantBehind(out, n, v)));
+    if (operand.as<View>()) operands.back() = evalNode(operand, {operands.back()})[0];
+  }
   const std::vector<Tensor> results = evalNode(n, operands);
   std::vector<Value> values;
   for (size_t i = 0; i < results.size(); ++i) {

@@ -32,11 +32,35 @@ class Finder {
 
  private:
   IntegerForm raw(Value v) {
-    const DType t = g_.type(v).dtype;
-    if (t == want_) return {v, {}, {}, {}};
+    if (g_.type(v).dtype == want_) return {v, {}, {}};
     const int64_t by = want_ == DType::U8 ? 128 : -128;
-    const Expr shifted = cast(want_, cast(DType::I32, var("$0", t)) + immInteger(DType::I32, by));
-    return {mapOf(g_, shifted, {v}), splatOf(g_, DType::I32, by, g_.type(v).rank()), {}, {}};
+    return {shiftedBytes(v, by), splatOf(g_, DType::I32, by, g_.type(v).rank()), {}};
+  }
+  /// The same bytes with the highest bit turned; of a constant at once.
+  Value shiftedBytes(Value v, int64_t by) {
+    Node n = g_.node(v);
+    if (const View* view = n.as<View>();
+        view && !view->fill && g_.node(n.operands[0]).as<Const>()) {
+      n.operands[0] = shiftedBytes(n.operands[0], by);
+      n.results[0].dtype = want_;
+      return g_.add(std::move(n));
+    }
+    const Const* c = n.as<Const>();
+    if (c && c->data && c->data->data) {
+      auto turned = std::make_shared<std::vector<uint8_t>>(c->data->bytes);
+      const auto* from = static_cast<const uint8_t*>(c->data->data);
+      std::transform(from, from + c->data->bytes, turned->begin(),
+                     [](uint8_t x) { return static_cast<uint8_t>(x ^ 128); });
+      auto data = std::make_shared<ConstData>();
+      data->data = turned->data();
+      data->bytes = turned->size();
+      data->owner = std::move(turned);
+      n.kind = Const{std::move(data), {}};
+      n.results[0].dtype = want_;
+      return g_.add(std::move(n));
+    }
+    const Expr wide = cast(DType::I32, var("$0", g_.type(v).dtype));
+    return mapOf(g_, cast(want_, wide + immInteger(DType::I32, by)), {v});
   }
 
   // ---- maps
@@ -122,26 +146,76 @@ class Finder {
     if (!f) return std::nullopt;
     if (view.fill && !isZero(view.fill)) return std::nullopt;
     IntegerForm out;
-    const TensorType& source = g_.type(n.operands[0]);
-    Expr fill;
-    if (view.fill) {
-      const auto zero = f->zero ? splatValue(g_, f->zero) : std::optional<int64_t>(0);
-      const bool fits = zero && *zero >= (want_ == DType::U8 ? 0 : -128) &&
-                        *zero <= (want_ == DType::U8 ? 255 : 127);
-      fill = immInteger(want_, fits ? *zero : 0);
-      if (!fits || f->inside) out.inside = insideOf(n, view, f->inside, source);
-      if ((!fits || f->inside) && !out.inside) return std::nullopt;
-    }
+    const TensorType source = g_.type(n.operands[0]);
     Node raw = n;
-    raw.kind = View{view.index, view.guard, fill};
+    raw.kind = View{view.index, view.guard, view.fill ? immInteger(want_, 0) : Expr()};
     raw.operands = {f->raw};
     raw.results[0].dtype = want_;
-    out.raw = g_.add(std::move(raw));
     for (const auto& [from, to] : {std::pair{f->zero, &out.zero}, {f->scale, &out.scale}})
       if (from && !(*to = spreadBy(n, view, from, source))) return std::nullopt;
-    if (f->inside && !view.fill && !(out.inside = spreadBy(n, view, f->inside, source)))
-      return std::nullopt;
+    if (view.fill && f->zero) {
+      const Interval z = boundsOfValue(f->zero), all = rangeOf(want_);
+      if (z.low < all.low || z.high > all.high) return std::nullopt;
+      if (z.low == z.high)
+        raw.kind = View{view.index, view.guard, immInteger(want_, z.low)};
+      else if (!padded(raw, view, f->zero, source))
+        return std::nullopt;
+    }
+    out.raw = g_.add(std::move(raw));
     return out;
+  }
+  static Interval rangeOf(DType t) {
+    return t == DType::U8   ? Interval{0, 255}
+           : t == DType::I8 ? Interval{-128, 127}
+                            : Interval{INT32_MIN, INT32_MAX};
+  }
+  Interval boundsOfValue(Value v) const {
+    const Node& n = g_.node(v);
+    if (const auto known = splatValue(g_, v)) return {*known, *known};
+    if (isByte(g_.type(v).dtype)) return rangeOf(g_.type(v).dtype);
+    if (n.as<View>() && !n.as<View>()->fill) return boundsOfValue(n.operands[0]);
+    const Map* map = n.as<Map>();
+    if (!map) return rangeOf(DType::I32);
+    Ranges ranges;
+    for (size_t i = 0; i < n.operands.size(); i++)
+      if (!isFloat(g_.type(n.operands[i]).dtype))
+        ranges[operandName(static_cast<int>(i))] = boundsOfValue(n.operands[i]);
+    return boundsOf(map->body, ranges);
+  }
+  /// Zero points that only a run tells: a copy of all that the view reads, with them around the data, and a view of that in range.
+  bool padded(Node& raw, const View& view, Value zero, const TensorType& source) {
+    if (view.guard || !source.isStatic() || !raw.results[0].isStatic()) return false;
+    Ranges ranges;
+    for (int d = 0; d < raw.results[0].rank(); d++)
+      ranges[coordinate(d)] = {0, std::max<int64_t>(raw.results[0].extent(d) - 1, 0)};
+    std::vector<Expr> shape, from, index;
+    Expr inside = boolean(true);
+    for (int a = 0; a < source.rank(); a++) {
+      const Interval read = boundsOf(view.index[a], ranges);
+      const Expr at = var(coordinate(a)) + Expr(read.low);
+      shape.emplace_back(read.high - read.low + 1);
+      from.push_back(at);
+      index.push_back(simplify(view.index[a] - Expr(read.low), ranges));
+      if (read.low < 0) inside = logicalAnd(inside, le(Expr(0), at));
+      if (read.high >= source.extent(a)) inside = logicalAnd(inside, lt(at, source.extent(a)));
+    }
+    if (product(shape) > 4 * std::max<int64_t>(source.elements(), 1)) return false;
+    Node box, filled;
+    box.kind = View{from, {}, immInteger(want_, 0)};
+    box.operands = raw.operands;
+    box.results = {{want_, shape}};
+    filled.kind = Map{select(inside, var("$0", want_), cast(want_, var("$1", DType::I32)))};
+    filled.operands = {g_.add(std::move(box)), zero};
+    filled.results = {{want_, shape}};
+    filled.origin = raw.origin;
+    raw.kind = View{index, {}, {}};
+    raw.operands = {g_.add(std::move(filled))};
+    return true;
+  }
+  static int64_t product(const std::vector<Expr>& shape) {
+    int64_t n = 1;
+    for (const Expr& e : shape) n *= *asInteger(e);
+    return n;
   }
   static bool isZero(const Expr& e) {
     const Imm* i = e.as<Imm>();
@@ -175,29 +249,6 @@ class Finder {
     out.origin = n.origin;
     return g_.add(std::move(out));
   }
-  /// Ones with zeros where the view fills, 1 along the axes that have no say in it.
-  Value insideOf(const Node& n, const View& view, Value before, const TensorType& source) {
-    if (view.guard || before) return {};
-    std::vector<Expr> from = source.shape, index = view.index, shape = n.results[0].shape;
-    std::vector<bool> used(shape.size(), false);
-    for (size_t axis = 0; axis < from.size(); axis++) {
-      if (straight(n, view, source, axis) >= 0) from[axis] = 1, index[axis] = 0;
-      for (const std::string& name : freeVars(index[axis]))
-        for (size_t d = 0; d < shape.size(); d++)
-          if (name == coordinate(static_cast<int>(d))) used[d] = true;
-    }
-    for (size_t d = 0; d < shape.size(); d++)
-      if (!used[d]) shape[d] = 1;
-    Node ones, out;
-    ones.kind = Const{nullptr, immInteger(DType::U8, 1)};
-    ones.results = {{DType::U8, from}};
-    out.operands = {g_.add(std::move(ones))};
-    out.kind = View{index, {}, immInteger(DType::U8, 0)};
-    out.results = {{DType::U8, shape}};
-    out.origin = n.origin;
-    return g_.add(std::move(out));
-  }
-
   Graph& g_;
   const DType want_;
   Node node_;

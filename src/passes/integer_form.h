@@ -5,12 +5,12 @@
 
 namespace tektite {
 
-/// A value as scale * (raw - zero), raw an 8-bit integer at each of its elements. Parts that are not there are 1, 0, everywhere.
+/// A value as scale * (raw - zero), raw an 8-bit integer at each of its elements. A scale that is not there is 1, a zero point 0. What
+/// views fill with zeros is the zero point in raw.
 struct IntegerForm {
   Value raw;
-  Value zero;    ///< i32, of the value's rank, extents equal or 1
-  Value scale;   ///< likewise, of the value's type
-  Value inside;  ///< u8, likewise: 1 where raw is data, 0 where a view has put its fill
+  Value zero;   ///< i32, of the value's rank, extents equal or 1
+  Value scale;  ///< likewise, of the value's type
 };
 /// Through conversions, shifts, scales and views; `want`: the type that raw shall have (u8 or i8), what is of the other one is shifted by
 /// 128. Adds nodes to the graph, also where it answers nothing: dead ones.

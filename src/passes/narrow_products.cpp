@@ -28,7 +28,7 @@ class Narrowing {
     if (ofX == DType::U8 && ofK == DType::I8) return std::nullopt;  // as narrow as it gets
     const auto x = integerForm(g_, n_.operands[1 - w], DType::U8),
                k = integerForm(g_, n_.operands[w], DType::I8);
-    if (!x || !k || k->inside || (x->inside && k->zero)) return std::nullopt;
+    if (!x || !k) return std::nullopt;
     if (!isInvariant(1 - w, *x) || !isInvariant(w, *k)) return std::nullopt;
     if (type == DType::I32 && (x->scale || k->scale)) return std::nullopt;
     if (type == DType::I32) return product(w, *x, *k);
@@ -126,16 +126,15 @@ class Narrowing {
       if (labels.find(l) != std::string::npos) out += l;
     return out;
   }
-  /// A value with these labels, or 1 along them, in the result's axes.
-  Value placed(Value v, const std::string& labels) {
+  /// A value with these labels, or 1 along them, in the axes of others: 1 along those that it lacks.
+  Value along(Value v, const std::string& labels, const std::string& axes) {
     const TensorType t = g_.type(v);
-    std::vector<Expr> index, shape(c_.output.size(), Expr(1));
+    std::vector<Expr> index, shape(axes.size(), Expr(1));
     for (size_t d = 0; d < labels.size(); d++) {
-      const size_t at = c_.output.find(labels[d]);
-      const bool one = tektite::isConstant(t.shape[d], 1);
-      index.push_back(one || at == std::string::npos ? Expr(0)
-                                                     : var(coordinate(static_cast<int>(at))));
-      if (!one && at != std::string::npos) shape[at] = t.shape[d];
+      const size_t at = axes.find(labels[d]);
+      const bool one = tektite::isConstant(t.shape[d], 1) || at == std::string::npos;
+      index.push_back(one ? Expr(0) : var(coordinate(static_cast<int>(at))));
+      if (!one) shape[at] = t.shape[d];
     }
     Node n;
     n.kind = View{std::move(index), {}, {}};
@@ -144,73 +143,88 @@ class Narrowing {
     n.origin = n_.origin;
     return g_.add(std::move(n));
   }
+  Value placed(Value v, const std::string& labels) { return along(v, labels, c_.output); }
 
-  /// sum (x - zx) (k - zk) = sum x k - zx sum k - zk sum x + zx zk n, exact where integers wrap.
+  /// sum (x - zx) (k - zk) = sum x k - zk sum x - zx sum (k - zk), exact where integers wrap.
   Value product(size_t w, const IntegerForm& x, const IntegerForm& k) {
     const std::string &ofX = c_.inputs[1 - w], &ofK = c_.inputs[w];
-    std::vector<Value> operands(2);
+    std::vector<Value> terms(1), operands(2);
     operands[w] = k.raw;
     operands[1 - w] = x.raw;
-    std::vector<Value> terms = {contraction(c_.inputs, operands, c_.output)};
+    terms[0] = contraction(c_.inputs, operands, c_.output);
     Expr all = var("$0", DType::I32);
-    const auto take = [&](const std::vector<Value>& factors, bool plus) {
-      Expr term;
-      for (Value f : factors) {
-        const Expr e = var(operandName(static_cast<int>(terms.size())), DType::I32);
-        term = term ? term * e : e;
-        terms.push_back(f);
-      }
-      all = plus ? all + term : all - term;
+    const auto take = [&](Value zero, Value sums) {
+      const auto at = static_cast<int>(terms.size());
+      all = all - var(operandName(at), DType::I32) * var(operandName(at + 1), DType::I32);
+      terms.insert(terms.end(), {zero, sums});
     };
-    if (x.zero) take({placed(x.zero, ofX), weights(k.raw, ofK, x.inside, ofX)}, false);
-    if (k.zero) {
-      const std::string labels = kept(ofX);
-      const Value rows = contraction({ofX, summed()}, {x.raw, ones(DType::I8, summed())}, labels);
-      take({placed(k.zero, ofK), placed(rows, labels)}, false);
-    }
-    if (x.zero && k.zero) {
-      const Value n = count();
-      take({placed(x.zero, ofX), placed(k.zero, ofK), n}, true);
-    }
+    if (k.zero) take(placed(k.zero, ofK), placed(rows(x.raw, ofX), ofX));
+    if (x.zero) take(placed(x.zero, ofX), weights(k, ofK));
     return terms.size() == 1 ? terms[0] : map(all, terms);
   }
-  Value count() {
+
+  /// Sums over what is summed, with its axes as 1. Windows that take whole axes take sums of these.
+  Value rows(Value x, const std::string& labels) {
+    std::vector<int> left;
+    for (size_t d = 0; d < labels.size(); d++)
+      if (isSummed(labels[d], c_)) left.push_back(static_cast<int>(d));
+    const Node n = g_.node(x);
+    const View* view = n.as<View>();
+    if (!view || view->guard) return reduced(x, left);
+    View now = *view;
+    TensorType type{DType::I32, n.results[0].shape};
+    std::vector<int> whole;
+    int64_t count = 1;
+    for (const int d : std::vector<int>(left)) {
+      const int axis = wholeAxis(n, *view, d);
+      if (axis < 0) continue;
+      whole.push_back(axis);
+      now.index[axis] = 0;
+      count *= *asInteger(type.shape[d]);
+      type.shape[d] = 1;
+      std::erase(left, d);
+    }
+    if (whole.empty()) return reduced(x, left);
+    std::ranges::sort(whole);
+    if (now.fill) now.fill = immInteger(DType::I32, *asInteger(now.fill) * count);
+    Node windows = n;
+    windows.kind = std::move(now);
+    windows.operands = {reduced(n.operands[0], whole)};
+    windows.results = {std::move(type)};
+    return reduced(g_.add(std::move(windows)), left);
+  }
+  /// The axis of a view's operand that is this one of its own, of known extent, if nothing else depends on it.
+  int wholeAxis(const Node& n, const View& view, int d) const {
+    const std::string name = coordinate(d);
+    int found = -1, uses = 0;
+    for (size_t a = 0; a < view.index.size(); a++) {
+      const auto vars = freeVars(view.index[a]);
+      uses += std::ranges::count(vars, name) > 0;
+      if (view.index[a] == Expr(var(name)) && asInteger(n.results[0].shape[d]) &&
+          g_.type(n.operands[0]).shape[a] == n.results[0].shape[d])
+        found = static_cast<int>(a);
+    }
+    return uses == 1 ? found : -1;
+  }
+  Value reduced(Value v, const std::vector<int>& axes) {
+    const TensorType t = g_.type(v);
+    if (t.dtype != DType::I32) v = map(cast(DType::I32, var("$0", t.dtype)), {v});
+    if (axes.empty()) return v;
     Node n;
-    n.kind = Map{cast(DType::I32, depth())};
-    n.results = {{DType::I32, std::vector<Expr>(c_.output.size(), Expr(1))}};
+    n.kind = Reduce{builtinCombine("sum", DType::I32), axes};
+    n.operands = {v};
+    n.results = {{DType::I32, t.shape}};
+    for (int axis : axes) n.results[0].shape[axis] = 1;
     n.origin = n_.origin;
     return g_.add(std::move(n));
   }
-  /// Sums of the weights over what is data: the same everywhere, but for windows that reach beyond it.
-  Value weights(Value k, const std::string& ofK, Value inside, const std::string& ofX) {
-    std::string within, rest;  // summed labels that have a say in what is data, and the others
-    std::string mask;
-    std::vector<Expr> index, shape;
-    if (inside) {
-      const TensorType t = g_.type(inside);
-      for (size_t d = 0; d < ofX.size(); d++)
-        if (!tektite::isConstant(t.shape[d], 1)) mask += ofX[d], shape.push_back(t.shape[d]);
-      for (char l : ofX)
-        index.push_back(mask.find(l) == std::string::npos
-                            ? Expr(0)
-                            : var(coordinate(static_cast<int>(mask.find(l)))));
-    }
-    for (char l : summed()) (mask.find(l) == std::string::npos ? rest : within) += l;
-    std::string first = kept(ofK);
-    for (char l : within) first += l;
-    Value sums = contraction({ofK, rest}, {k, ones(DType::I8, rest)}, first);
-    if (!inside) return placed(sums, first);
-    Node flat;
-    flat.kind = View{std::move(index), {}, {}};
-    flat.operands = {inside};
-    flat.results = {{DType::U8, std::move(shape)}};
-    flat.origin = n_.origin;
-    const Value data = g_.add(std::move(flat));
-    std::string second;
-    for (char l : c_.output)
-      if (mask.find(l) != std::string::npos || first.find(l) != std::string::npos) second += l;
-    sums = contraction({mask, first}, {data, sums}, second);
-    return placed(sums, second);
+
+  Value weights(const IntegerForm& k, const std::string& ofK) {
+    const std::string labels = kept(ofK);
+    const Value sums = contraction({ofK, summed()}, {k.raw, ones(DType::I8, summed())}, labels);
+    if (!k.zero) return placed(sums, labels);
+    const Expr each = var("$0", DType::I32) - var("$1", DType::I32) * cast(DType::I32, depth());
+    return placed(map(each, {sums, along(k.zero, ofK, labels)}), labels);
   }
 
   Graph& g_;

@@ -132,10 +132,13 @@ TEST(Dot, productsAreExactOnEveryMachine) {
 /// A convolution with padding: what lies outside counts as the zero point.
 TEST(Dot, paddingIsTheZeroPoint) {
   constexpr int64_t kIn = 5, kOut = 18, kSize = 7;
-  for (const bool known : {true, false}) {
+  for (const auto& [known, type, zeroW] : {std::tuple{true, DType::I8, 0},
+                                           {false, DType::I8, 0},
+                                           {true, DType::U8, 76},
+                                           {false, DType::U8, 76}}) {
     const int64_t zero = 77;
     const Integers x = bytesOf(DType::U8, kIn * kSize * kSize, 3),
-                   w = bytesOf(DType::I8, kOut * kIn * 9, 4);
+                   w = bytesOf(type, kOut * kIn * 9, 4);
     Integers wanted;
     for (int64_t o = 0; o < kOut; o++)
       for (int64_t p = 0; p < kSize; p++)
@@ -145,7 +148,7 @@ TEST(Dot, paddingIsTheZeroPoint) {
             for (int64_t i = 0; i < 9; i++) {
               const int64_t y = p + i / 3 - 1, z = q + i % 3 - 1;
               if (y >= 0 && z >= 0 && y < kSize && z < kSize)
-                sum += (x[(c * kSize + y) * kSize + z] - zero) * w[(o * kIn + c) * 9 + i];
+                sum += (x[(c * kSize + y) * kSize + z] - zero) * (w[(o * kIn + c) * 9 + i] - zeroW);
             }
           wanted.push_back(sum);
         }
@@ -153,12 +156,12 @@ TEST(Dot, paddingIsTheZeroPoint) {
     const Value a = b.input("x", {DType::U8, {1, kIn, kSize, kSize}}),
                 z = known ? b.splat(DType::U8, static_cast<double>(zero))
                           : b.input("zero", {DType::U8, {}});
-    const Value c = b.constant({DType::I8, {kOut, kIn, 3, 3}}, dataOf(DType::I8, w), "w");
+    const Value c = b.constant({type, {kOut, kIn, 3, 3}}, dataOf(type, w), "w");
+    const Value weights = b.map(fmt::format("a - {}", zeroW), {b.convert(c, DType::I32)});
     const Value centred = b.map("a - b", {b.convert(a, DType::I32), b.convert(z, DType::I32)});
     const Value windows = b.windows(centred, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {kSize, kSize},
                                     immInteger(DType::I32, 0));
-    b.graph.outputs = {
-        b.contract("ncpqij,ocij->nopq", windows, b.convert(c, DType::I32), DType::I32)};
+    b.graph.outputs = {b.contract("ncpqij,ocij->nopq", windows, weights, DType::I32)};
     std::vector<Array> inputs;
     inputs.push_back(arrayOf(DType::U8, {1, kIn, kSize, kSize}, x));
     if (!known) inputs.push_back(arrayOf(DType::U8, {}, {zero}));
