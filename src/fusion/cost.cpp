@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/dot.h"
 #include "support/check.h"
 
 namespace tektite {
@@ -136,6 +137,20 @@ double bytesOf(const std::vector<int64_t>& extents, int elementBytes) {
   double n = elementBytes;
   for (const int64_t e : extents) n *= static_cast<double>(e);
   return n;
+}
+
+/// Products of an issue slot that could take one of 32 bits; pairs need a second one to add up.
+double productsOfBytes(const Target& t) {
+  const int group = dotGroup(t, DType::U8, DType::I8);
+  return group == 4 ? group : group / 2.0;
+}
+bool multipliesBytes(const Accumulator& a) {
+  const Apply* product = a.values[0].as<Apply>();
+  if (a.combine.types[0] != DType::I32 || !product || product->op != Op::Mul) return false;
+  return std::ranges::all_of(product->args, [](const Expr& e) {
+    const Cast* c = e.as<Cast>();
+    return c && (c->arg.type() == DType::U8 || c->arg.type() == DType::I8);
+  });
 }
 
 /// Numbers of one tiling, gathered stage by stage.
@@ -370,7 +385,8 @@ class Evaluation {
     const double stream =
         runs * std::min(moveSeconds(across * columns / (2 * lanes), across, 1, target_),
                         moveSeconds(along * rows / kRegisterRows, along, 1, target_));
-    const double reached = kPeakShare * vector * (rows >= 4 ? 1 : 0.4);
+    const double reached = kPeakShare * vector * (rows >= 4 ? 1 : 0.4) *
+                           (w.ofBytes ? std::max(1.0, productsOfBytes(target_)) : 1.0);
     const double after = std::max(w.outerSlots / target_.slotsPerCycle,
                                   (w.outerLoads + w.outerStores) / target_.loadsPerCycle);
     return (points / lanes / target_.fmaPerCycle / reached + packed * 3 / lanes +
@@ -444,6 +460,7 @@ double moveSeconds(double bytes, double tensorBytes, double cores, const Target&
 StageWork workOf(const Stage& s, const StageSet& set) {
   StageWork w;
   w.contraction = s.contraction;
+  w.ofBytes = s.contraction && multipliesBytes(s.accumulators[0]);
   w.accumulators = static_cast<int>(s.accumulators.size());
   std::vector<Expr> inner, outer;
   for (const StageStore& store : s.inner) inner.push_back(store.value);
