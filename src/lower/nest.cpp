@@ -228,6 +228,32 @@ class Nest {
     for (Stmt& s : down) out.push_back(std::move(s));
   }
 
+  /// Prefetches what the tile after this one reads at the register tile's place.
+  void fetchAhead(Block& out) const {
+    std::vector<Expr> done;
+    const auto fetch = [&](const Expr& e) {
+      for (const Expr& x : loadsOf(e)) {
+        if (std::ranges::any_of(done, [&](const Expr& d) { return d == x; })) continue;
+        done.push_back(x);
+        for (const StageSchedule::Ahead& a : schedule_.ahead) {
+          if (x.as<Load>()->buffer != a.buffer) continue;
+          const Expr here = translate(x);
+          Copy c{{}, {here.as<Load>()->buffer, {}}, {}, {}, ""};
+          for (const Expr& i : here.as<Load>()->index)
+            c.from.index.push_back(substitute(
+                i, {{a.tile, var(a.tile) + Expr(1)}, {"v", Expr(0)}, {"l", var("next")}}));
+          if (unroll_ > 1) c.axes.push_back({"u", unroll_});
+          c.axes.push_back({"next", int64_t{vectors_} * schedule_.lanes});
+          out.push_back({std::move(c), ""});
+        }
+      }
+    };
+    for (const auto* stores : {&stage_.inner, &stage_.outer})
+      for (const StageStore& s : *stores) fetch(s.value);
+    for (const Accumulator& a : stage_.accumulators)
+      for (const Expr& e : a.values) fetch(e);
+  }
+
   /// The registers of an accumulator: [unroll][vectors * lanes], dimensions of 1 left out.
   Ref cell(const std::string& name, bool withVectors) const {
     Ref r{name, {}};
@@ -253,6 +279,7 @@ class Nest {
       Block body;
       for (const StageStore& s : stage_.inner) add(body, s, {});
       for (const StageStore& s : stage_.outer) add(body, s, {});
+      fetchAhead(out);
       return lanes(out, true, std::move(body), mask_);
     }
     Block scope;
@@ -279,6 +306,7 @@ class Nest {
     const auto addUp = [&](Block& inner) {
       if (schedule_.dotAxis >= 0) return addDots(inner);
       Block body = pointBody(pieceName, inLanes);
+      fetchAhead(inner);
       const Expr mask = vectorIsReduce_ ? mask_ : spaceMask && bodyNeedsMask() ? spaceMask : Expr();
       lanes(inner, inLanes, std::move(body), mask);
     };
@@ -621,7 +649,7 @@ class Nest {
   }
 
   /// A stage's expression in the kernel's terms: axis variables by loop variables, loads by kernel buffers.
-  Expr translate(const Expr& e, const std::unordered_map<std::string, Expr>& results = {}) {
+  Expr translate(const Expr& e, const std::unordered_map<std::string, Expr>& results = {}) const {
     const Expr named = rewrite(e, [&](const Expr& x) -> Expr {
       if (const Var* v = x.as<Var>()) {
         if (const auto it = results.find(v->name); it != results.end()) return it->second;

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "fusion/stages.h"
+#include "schedule/ahead.h"
 #include "schedule/dot.h"
 #include "schedule/layout.h"
 #include "schedule/schedule.h"
@@ -504,6 +505,7 @@ Schedule chooseSchedule(const GroupPlan& plan, const Target& target, int threads
       out.lists.back().back().stream = target.kind == "cpu" && streams(plan, stage, target);
     }
   }
+  fetchAhead(plan, target, out);
   return out;
 }
 
@@ -538,6 +540,7 @@ std::string toText(const GroupPlan& plan, const Schedule& schedule) {
       for (int i : s.order) out += " " + stage.axes[i].var;
       for (const std::string& p : s.packed) out += "; pack " + p;
       if (s.dotAxis >= 0) out += fmt::format("; dot {} {}", stage.axes[s.dotAxis].var, s.group);
+      for (const StageSchedule::Ahead& a : s.ahead) out += fmt::format("; ahead {}", a.buffer);
       if (s.across) out += "; across";
       out += s.stream ? "; stream }\n" : " }\n";
     }

@@ -27,6 +27,10 @@ struct StageSchedule {
   int group = 1;
   std::string
       dotRow;  ///< its operand that is the same for all lanes; in `packed` where it goes through rows of its own
+  struct Ahead {
+    std::string buffer, tile;
+  };
+  std::vector<Ahead> ahead;  ///< operands whose elements of the tile after this one are prefetched
   int64_t panel() const { return int64_t{lanes} * vectors; }
 };
 

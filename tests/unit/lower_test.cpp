@@ -121,8 +121,8 @@ TEST(Lower, ProductWithTailsInRowsAndColumns) {
            });
 }
 
-TEST(Lower, SoftmaxRows) {
-  const int64_t m = 5, n = 71;
+/// Two rows of [m, n] a tile: their maxima, then exponentials and sums, then quotients.
+GroupPlan softmaxPlan(int64_t m, int64_t n) {
   const StageAxis row{"i0", m, false, {t0 * Expr(2), 2}}, column{"i1", n, true, {0, n}};
   StageAxis space = column;
   space.reduce = false;
@@ -154,14 +154,41 @@ TEST(Lower, SoftmaxRows) {
                  1,
                  ""};
   p.lists = {{{{"t0", m, 2, true}}, {top, sum, quotient}, -1}};
-  everyWay(p, {{"x", random(m * n, 4)}}, [&](const Arrays& a, const std::string& how) {
-    for (int64_t i = 0; i < m; i++) {
-      double total = 0;
-      for (int64_t j = 0; j < n; j++) total += std::exp(a.at("x")[i * n + j]);
-      for (int64_t j = 0; j < n; j++)
-        ASSERT_NEAR(a.at("y")[i * n + j], std::exp(a.at("x")[i * n + j]) / total, 1e-6) << how;
-    }
-  });
+  return p;
+}
+
+void checkSoftmax(const Arrays& a, int64_t m, int64_t n, const std::string& how) {
+  for (int64_t i = 0; i < m; i++) {
+    double total = 0;
+    for (int64_t j = 0; j < n; j++) total += std::exp(a.at("x")[i * n + j]);
+    for (int64_t j = 0; j < n; j++)
+      ASSERT_NEAR(a.at("y")[i * n + j], std::exp(a.at("x")[i * n + j]) / total, 1e-6) << how;
+  }
+}
+
+TEST(Lower, SoftmaxRows) {
+  everyWay(softmaxPlan(5, 71), {{"x", random(5 * 71, 4)}},
+           [](const Arrays& a, const std::string& how) { checkSoftmax(a, 5, 71, how); });
+}
+
+TEST(Lower, RowsThatAreReadAgainFetchThoseOfTheNextTile) {
+  Target near = findTarget("cpu:avx2");
+  for (Level& level : near.levels)
+    if (level.name == "l2") level.bytes = 40 << 10;  // less than x, more than eight tiles
+  const int64_t m = 21, n = 600;
+  const auto kernel = [&](const Target& t) { return lowerGroup(softmaxPlan(m, n), t, "k"); };
+  const LoweredKernel k = kernel(near);
+  const std::string text = toText(k.module);
+  EXPECT_EQ(toText(kernel(findTarget("cpu:avx2")).module).find("copy "), std::string::npos);
+  const size_t fetch = text.find("copy x[i0 + (t0 + 1) * 2, i1b * 32 + next] for next in 32");
+  ASSERT_NE(fetch, std::string::npos) << text;
+  EXPECT_GT(fetch, text.find("max=")) << "the first reader fetches";
+  for (const KernelFault& fault : faultsOf(k.module, {&near})) ADD_FAILURE() << fault.what();
+  Arrays arrays = {{"x", random(m * n, 4)}, {"y", std::vector<float>(m * n, NAN)}};
+  std::map<std::string, EvalBuffer> buffers;
+  for (auto& [name, data] : arrays) buffers[name] = {data.data(), m * n};
+  KernelEvaluator(k.module, k.kernel()).run(buffers, {}, {});
+  checkSoftmax(arrays, m, n, "with fetches");
 }
 
 TEST(Lower, ReductionAcrossTiles) {
