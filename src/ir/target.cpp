@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "ir/target_texts.h"
 #include "support/check.h"
 
 namespace tektite {
@@ -38,6 +39,11 @@ void fields(T& t, F&& field) {
   field("grid_sync", t.gridSync);
   field("queues", t.queues);
   field("warp", t.warp);
+  field("scratch", t.scratch);
+  field("operands", t.operands);
+  field("weights", t.weights);
+  field("vector_start_cycles", t.vectorStartCycles);
+  field("latency_seconds", t.latencySeconds);
   field("triple", t.triple);
   field("cpu", t.cpu);
   field("features", t.features);
@@ -48,6 +54,30 @@ void levelFields(L& l, F&& field) {
   field("bytes", l.bytes);
   field("bytes_per_second", l.bytesPerSecond);
   field("shared_bytes_per_second", l.sharedBytesPerSecond);
+  field("align", l.align);
+}
+template <class P, class F>
+void pathFields(P& p, F&& field) {
+  field("from", p.from);
+  field("to", p.to);
+  field("engine", p.engine);
+  field("bytes_per_second", p.bytesPerSecond);
+  field("start_seconds", p.startSeconds);
+  field("half_bytes", p.halfBytes);
+  field("channels", p.channels);
+}
+template <class M, class F>
+void matrixFields(M& m, F&& field) {
+  field("engine", m.engine);
+  field("left", m.left);
+  field("right", m.right);
+  field("result", m.result);
+  field("rows", m.rows);
+  field("columns", m.columns);
+  field("depth_bytes", m.depthBytes);
+  field("hertz", m.hertz);
+  field("start_cycles", m.startCycles);
+  field("wide", m.wide);
 }
 
 struct Writer {
@@ -105,6 +135,60 @@ struct Reader {
   }
 };
 
+/// Reads an array of tables, if the text has it: it replaces what the base had.
+template <class T, class F>
+void readTables(const toml::table& table, const char* key, const std::string& file,
+                std::vector<T>& out, F&& fieldsOf) {
+  const toml::array* list = table[key].as_array();
+  if (!list) return;
+  out.clear();
+  for (const toml::node& n : *list) {
+    if (!n.is_table())
+      userError("{}:{}: {}: found another type, expected tables", file, n.source().begin.line, key);
+    Reader one{*n.as_table(), file, {}};
+    fieldsOf(out.emplace_back(), one);
+    one.refuseOthers();
+  }
+}
+
+void checkExplicit(const Target& t, const std::string& file) {
+  const auto known = [&](const char* what, const std::string& level) {
+    if (!level.empty() && !t.level(level))
+      userError("{}: {}: found level '{}', which the target hasn't", file, what, level);
+  };
+  known("scratch", t.scratch);
+  known("operands", t.operands);
+  known("weights", t.weights);
+  for (const std::string* l : {&t.matrix.left, &t.matrix.right, &t.matrix.result})
+    known("matrix", *l);
+  for (const MemoryPath& p : t.paths) known("paths", p.from), known("paths", p.to);
+  if (!t.hasExplicitMemory()) return;
+  if (!t.path("main", t.scratch) || !t.path(t.scratch, "main"))
+    userError("{}: expected paths from main to {} and back", file, t.scratch);
+}
+
+Target targetFrom(const toml::table& table, const std::string& file) {
+  Target t;
+  t.name = file;
+  t.kind = "cpu";
+  Reader reader{table, file, {"base", "levels", "paths", "matrix"}};
+  if (const auto base = table["base"].value<std::string>()) t = findTarget(*base);
+  fields(t, reader);
+  reader.refuseOthers();
+  readTables(table, "levels", file, t.levels, [](Level& l, Reader& r) { levelFields(l, r); });
+  readTables(table, "paths", file, t.paths, [](MemoryPath& p, Reader& r) { pathFields(p, r); });
+  if (const toml::table* unit = table["matrix"].as_table()) {
+    Reader matrix{*unit, file, {}};
+    matrixFields(t.matrix, matrix);
+    matrix.refuseOthers();
+  }
+  if (t.levels.size() < 2)
+    userError("{}: found {} levels, expected two or more, the last of them main", file,
+              t.levels.size());
+  checkExplicit(t, file);
+  return t;
+}
+
 Target readTarget(const std::string& file) {
   toml::table table;
   try {
@@ -114,26 +198,7 @@ Target readTarget(const std::string& file) {
   } catch (const std::exception& e) {
     userError("{}: {}", file, e.what());
   }
-  Target t;
-  t.name = file;
-  t.kind = "cpu";
-  Reader reader{table, file, {"base", "levels"}};
-  if (const auto base = table["base"].value<std::string>()) t = findTarget(*base);
-  fields(t, reader);
-  reader.refuseOthers();
-  if (const toml::array* levels = table["levels"].as_array()) {
-    t.levels.clear();
-    for (const toml::node& n : *levels) {
-      if (!n.is_table()) userError("{}:{}: a level is a table", file, n.source().begin.line);
-      Reader level{*n.as_table(), file, {}};
-      levelFields(t.levels.emplace_back(), level);
-      level.refuseOthers();
-    }
-  }
-  if (t.levels.size() < 2)
-    userError("{}: found {} levels, expected two or more, the last of them main", file,
-              t.levels.size());
-  return t;
+  return targetFrom(table, file);
 }
 
 Target cpu(std::string name, int vectorBytes, int registers, std::string llvmCpu) {
@@ -240,12 +305,26 @@ const Level* Target::level(const std::string& name) const {
   return nullptr;
 }
 
+const MemoryPath* Target::path(const std::string& from, const std::string& to) const {
+  for (const MemoryPath& p : paths)
+    if (p.from == from && p.to == to) return &p;
+  return nullptr;
+}
+
 std::string Target::toText() const {
   Writer writer;
   fields(*this, writer);
   for (const Level& l : levels) {
     writer.out += "[[levels]]\n";
     levelFields(l, writer);
+  }
+  for (const MemoryPath& p : paths) {
+    writer.out += "[[paths]]\n";
+    pathFields(p, writer);
+  }
+  if (!matrix.engine.empty()) {
+    writer.out += "[matrix]\n";
+    matrixFields(matrix, writer);
   }
   return writer.out;
 }
@@ -255,6 +334,10 @@ Target findTarget(const std::string& nameOrFile) {
   for (const auto& [name, make] : presets) {
     if (name == nameOrFile) return make();
     known += (known.empty() ? "" : ", ") + std::string(name);
+  }
+  for (const auto& [name, text] : targetTexts()) {
+    if (name == nameOrFile) return targetFrom(toml::parse(text), std::string(name));
+    known += ", " + std::string(name);
   }
   if (!std::ifstream(nameOrFile))
     userError("target: found '{}', expected a file or one of {}", nameOrFile, known);

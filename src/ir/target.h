@@ -14,6 +14,26 @@ struct Level {
   double bytesPerSecond =
       0;  ///< one core's bandwidth; for shared levels see `sharedBytesPerSecond`
   double sharedBytesPerSecond = 0;  ///< of all cores together; 0: scales with cores
+  int64_t align = 1;                ///< bytes, of every allocation and of what engines move
+};
+
+/// A way between two levels of a machine with explicit memories, and the engine (a queue) that moves along it.
+struct MemoryPath {
+  std::string from, to, engine;
+  double bytesPerSecond = 0;  ///< of one core
+  double startSeconds = 0;    ///< of each operation
+  double halfBytes =
+      0;             ///< an operation of so many bytes reaches half the rate: peak B / (half + B)
+  int channels = 1;  ///< operations that start at once
+};
+
+/// Multiplies tiles from `left` [m, k] and `right` [k, n] and adds them up in `result` [m, n]. Cycles of an instruction:
+/// start + ceil(m / rows) ceil(n / columns) ceil(k bytes / depthBytes), times `wide` for elements of four bytes.
+struct MatrixUnit {
+  std::string engine, left, right, result;  ///< the levels; no engine: no unit
+  int rows = 1, columns = 1, depthBytes = 1;
+  double hertz = 0;  ///< 0: the core's
+  double startCycles = 0, wide = 1;
 };
 
 /// The numbers of a machine: all that fusion, scheduling and lowering may know of it. Presets, files and CPUID fill it.
@@ -37,18 +57,29 @@ struct Target {
   std::vector<Level> levels;        ///< from reg outwards; the last is main
   std::vector<std::string> queues;  ///< of asynchronous operations
   int warp = 1;                     ///< threads of a warp
+  // Explicit memories: what a tile reads is brought to `scratch` by an engine, and what it makes goes back by one
+  std::string scratch;   ///< the level where vector instructions work; "": caches
+  std::string operands;  ///< the level that feeds the matrix unit
+  std::string weights;   ///< a level of their own for constants; "": where other operands are
+  double vectorStartCycles = 0;  ///< of each vector instruction
+  double latencySeconds = 0;     ///< of main memory
+  MatrixUnit matrix;
+  std::vector<MemoryPath> paths;
   // CPU code generation
   std::string triple, cpu, features;  ///< for LLVM; empty: not a CPU
 
   int lanes(int elementBytes) const { return vectorBytes / elementBytes; }
   const Level* level(const std::string& name) const;
+  bool hasExplicitMemory() const { return !scratch.empty(); }
+  const MemoryPath* path(const std::string& from,
+                         const std::string& to) const;             ///< null: there is none
   const Level& last() const { return levels[levels.size() - 2]; }  ///< the last on-chip level
   std::string toText() const;  ///< canonical, for cache keys and `tektite machine`
 };
 
 /// What the running machine is, from CPUID and the system: ISA, caches, cores.
 Target hostTarget();
-/// A preset ("gpu-class", "cpu:x86-64", "cpu:avx2", "cpu:avx512", "test:avx2", "test:sm_80", "test:npu" ...) or a TOML file's path.
+/// A preset ("gpu-class", "cpu:x86-64", "npu:ascend910b", "test:avx2" ...) or a TOML file's path.
 /// UserError where there is none, naming those that there are.
 Target findTarget(const std::string& nameOrFile);
 

@@ -18,7 +18,8 @@ std::string fileWith(const std::string& text) {
 }
 
 TEST(Target, TextReadsBack) {
-  for (const char* name : {"host", "gpu-class", "test:npu", "test:avx2"}) {
+  for (const char* name : {"host", "gpu-class", "test:npu", "test:avx2", "npu:ascend910b",
+                           "npu:ethos-u65-512", "npu:neuroncore2"}) {
     const Target t = findTarget(name);
     const std::string file = fileWith(t.toText());
     EXPECT_EQ(findTarget(file).toText(), t.toText());
