@@ -67,6 +67,14 @@ expect 0 "$tektite" run dims.tk --dim n=0 --json; json "d['outputs'][0]['shape']
 expect 0 "$tektite" explain good.tk --json
 json "d['launches'] == 1 and d['launches_unfused'] >= 1 and d['bytes'] >= d['bytes_minimum'] and d['peak_bytes'] == 0 and d['kernels'][0]['flops'] >= 0"
 expect 0 "$tektite" explain good.tk --edges
+expect 0 "$tektite" explain good.tk --target=npu:neuroncore2 --json --trace trace.json
+json "d['simulated']['launches'] == 1 and d['simulated']['bytes_read'] == 160 and d['simulated']['busy']['load'] > 0"
+python3 -c "import json; assert json.load(open('trace.json'))['traceEvents']" || fail "explain --trace: $(head -c 300 trace.json)"
+expect 0 "$tektite" run good.tk --target=npu:ethos-u65-512 --expect outputs --json
+json "d['ok'] and d['simulated']['launches'] == 1"
+expect 0 "$tektite" verify good.tk --target=npu:ascend910b --json; json "d['ok']"
+expect 0 "$tektite" explain good.tk --target=npu:gemmini --sweep launch-us=1,5,10 --json
+json "[r['launches'] for r in d] == [1, 1, 1] and d[0]['ms'] < d[2]['ms']"
 expect 0 "$tektite" explain good.tk --html page.html
 python3 - <<'P' || fail "explain --html: $(head -c 600 page.html)"
 import html.parser, json

@@ -64,6 +64,8 @@ Prepared prepareModel(const Options&, Progress&,
 /// What explain, compile and verify look at: the model itself, or the parts that a run with these inputs reaches, each with the inputs that
 /// it meets first.
 std::vector<Prepared> partsOf(Prepared);
+/// explain --sweep: totals for several values of one number of the target.
+int sweep(const Options&, const std::vector<Prepared>& parts);
 void printPart(const std::vector<Prepared>& parts,
                size_t i);  ///< a heading, where there are several
 std::vector<Array> readArrays(const std::string& folder, const std::string& stem, size_t count);

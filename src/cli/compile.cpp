@@ -46,7 +46,9 @@ std::string kernelFile(const KernelInfo& kernel) {
 namespace {
 
 void writePart(Folder& folder, const Prepared& p, Report& report, Progress& progress) {
-  const std::shared_ptr<const Program> program = compile(p.graph, p.options);
+  CompileOptions options = p.options;
+  if (options.target.hasExplicitMemory()) options.code = false;
+  const std::shared_ptr<const Program> program = compile(p.graph, options);
   folder.write("groups.tk", toText(program->graph));
   CompileOptions apart = p.options;
   apart.fusion.unfused = apart.interpret = true;
@@ -58,6 +60,10 @@ void writePart(Folder& folder, const Prepared& p, Report& report, Progress& prog
     progress.show("writing", ++done, program->kernels.size());
     folder.write(kernel.name + ".tk", kernelFile(kernel));
     if (kernel.sameAs >= 0 || kernel.artifact.text.empty()) continue;
+    if (p.options.target.hasExplicitMemory()) {
+      folder.write(kernel.name + ".npu", kernel.artifact.text);
+      continue;
+    }
     folder.write(kernel.name + ".ll", kernel.artifact.text);
     folder.write(kernel.name + ".s", compileAssembly(kernel.artifact.text, p.options.target));
   }

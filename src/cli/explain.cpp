@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "runtime/report.h"
 #include "runtime/report_html.h"
+#include "runtime/simulated.h"
 #include "support/check.h"
 
 namespace tektite::cli {
@@ -15,7 +16,8 @@ std::shared_ptr<const Program> plan(const Prepared& p, bool unfused) {
   CompileOptions options = p.options;
   options.fusion.unfused = unfused;
   options.code = false;
-  if (unfused) options.interpret = true;  // its kernels aren't looked at
+  if (unfused && !p.options.target.hasExplicitMemory())
+    options.interpret = true;  // its kernels aren't looked at
   return compile(p.graph, options);
 }
 
@@ -38,12 +40,19 @@ bool namesNode(const Report& report, const std::string& name) {
 int explain(const Options& options) {
   Progress progress;
   const std::vector<Prepared> parts = partsOf(prepareModel(options, progress));
+  if (options.given("--sweep")) return sweep(options, parts);
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (size_t i = 0; i < parts.size(); ++i) {
     const Prepared& p = parts[i];
     const std::shared_ptr<const Program> fused = plan(p, p.options.fusion.unfused),
                                          unfused = plan(p, true);
-    const Report report = makeReport(*fused, unfused.get());
+    Report report = makeReport(*fused, unfused.get());
+    std::vector<TraceEvent> trace;
+    const bool traced = options.given("--trace");
+    report.simulated = simulatedOf(*fused, p.options.target, traced ? &trace : nullptr);
+    report.simulatedUnfused = simulatedOf(*unfused, p.options.target);
+    if (traced)
+      writeText(partName(options.text("--trace"), i), chromeTrace(trace, p.options.target));
     if (options.given("--html"))
       writeText(partName(options.text("--html"), i), toHtml(*fused, report, p.options.target));
     if (options.given("--json")) {

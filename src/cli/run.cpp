@@ -4,6 +4,7 @@
 #include "cli/runner.h"
 #include "runtime/compare.h"
 #include "runtime/report.h"
+#include "runtime/simulated.h"
 #include "runtime/team.h"
 #include "support/check.h"
 
@@ -121,12 +122,28 @@ Report timedReport(const Prepared& p, Team& team) {
   return report;
 }
 
+/// A modelled machine's time is what its simulator counts.
+Report countedReport(const Prepared& p) {
+  CompileOptions apart = p.options;
+  apart.fusion.unfused = true;
+  apart.code = false;
+  const std::shared_ptr<const Program> unfused = compile(p.graph, apart);
+  apart.fusion.unfused = p.options.fusion.unfused;
+  const std::shared_ptr<const Program> program = compile(p.graph, apart);
+  Report report = makeReport(*program, unfused.get());
+  report.simulated = simulatedOf(*program, p.options.target);
+  return report;
+}
+
 void printReports(Prepared p, Team& team) {
   const std::vector<Prepared> parts = partsOf(std::move(p));
   fmt::print("\n");
   for (size_t i = 0; i < parts.size(); ++i) {
     printPart(parts, i);
-    fmt::print("{}", toText(timedReport(parts[i], team), false));
+    fmt::print("{}",
+               toText(parts[i].options.target.hasExplicitMemory() ? countedReport(parts[i])
+                                                                  : timedReport(parts[i], team),
+                      false));
   }
 }
 
@@ -138,16 +155,24 @@ int run(const Options& options) {
   Team team(p.options.threads);
   std::vector<Array> outputs;
   std::vector<std::string> names;
+  std::optional<Simulated> simulated;
   {
     Runner runner(p, p.options.fusion.unfused, team);
     runner.run();
     outputs = runner.outputs();
     names = runner.outputNames();
+    for (const auto& [program, times] : runner.programs())
+      for (int64_t k = 0; k < times; ++k)
+        if (const auto one = simulatedOf(*program, p.options.target)) {
+          if (!simulated) simulated = Simulated{};
+          simulated->add(*one);
+        }
   }
   std::vector<Checked> checked;
   if (options.given("--expect")) checked = checkOutputs(options, names, outputs);
   if (options.given("-o")) writeOutputs(options.text("-o"), outputs);
-  const Json json = jsonOf(names, outputs, checked);
+  Json json = jsonOf(names, outputs, checked);
+  if (simulated) json["simulated"] = Json::parse(toJson(*simulated));
   const bool ok = json["ok"];
   if (options.given("--json")) {
     fmt::print("{}\n", json.dump(2));

@@ -442,8 +442,8 @@ class Evaluation {
 
 double moveSeconds(double bytes, double tensorBytes, double cores, const Target& t) {
   const Level* home = &t.levels.back();
-  for (size_t i = std::min<size_t>(2, t.levels.size() - 1); i + 1 < t.levels.size();
-       i++) {  // L1 has forgotten it by then
+  for (size_t i = std::min<size_t>(2, t.levels.size() - 1);
+       i + 1 < t.levels.size() && !t.hasExplicitMemory(); i++) {  // L1 has forgotten it by then
     const double held = static_cast<double>(t.levels[i].bytes) *
                         (t.levels[i].sharedBytesPerSecond > 0 ? 1 : t.cores);
     if (tensorBytes * 2 <= held) {
@@ -452,6 +452,7 @@ double moveSeconds(double bytes, double tensorBytes, double cores, const Target&
     }
   }
   double rate = home->bytesPerSecond * cores;  // 0: a core alone can take all that there is
+  if (t.hasExplicitMemory()) rate = t.path("main", t.scratch)->bytesPerSecond * cores;
   if (home->sharedBytesPerSecond > 0)
     rate = rate > 0 ? std::min(rate, home->sharedBytesPerSecond) : home->sharedBytesPerSecond;
   return rate > 0 ? bytes / rate : 0;
@@ -510,6 +511,7 @@ StageWork workOf(const Stage& s, const StageSet& set) {
 
 Tiled evaluate(const GroupShape& g, const StageSet& set, const std::vector<StageWork>& work,
                const Tiling& t, const Target& target) {
+  if (target.hasExplicitMemory()) return evaluateExplicit(g, set, work, t, target);
   return Evaluation(g, set, work, t, target).run();
 }
 

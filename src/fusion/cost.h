@@ -24,6 +24,8 @@ struct Tiling {
   std::vector<int> order;
   int grid = 0;
   int sync = -1;  ///< the stage whose reduction the last grid axis tiles
+  int sliding =
+      -1;  ///< the last of the order, where what a tile shares with the one before it is kept
 };
 
 /// A tiling with all that follows from it.
@@ -33,10 +35,18 @@ struct Tiled {
   std::vector<int> depth;          ///< of each stage
   std::vector<std::string> space;  ///< of each buffer; "": not scratch
   std::vector<int> sharing;        ///< of each buffer: the one whose memory it takes over, or -1
+  // With explicit memories
+  std::vector<int> held;  ///< of each buffer: lives inside so many tile loops
+  int64_t warm = 0;       ///< tiles of the sliding axis that run before the first
+  int64_t overflow = 0;   ///< bytes that no memory has
   Cost cost;
 };
 Tiled evaluate(const GroupShape&, const StageSet&, const std::vector<StageWork>&, const Tiling&,
                const Target&);
+
+/// The same where tiles work on copies in explicit memories: bytes are what the copies move (fusion/explicit.cpp).
+Tiled evaluateExplicit(const GroupShape&, const StageSet&, const std::vector<StageWork>&,
+                       const Tiling&, const Target&);
 
 /// Seconds that one core, or all, need to move bytes of a tensor of `tensorBytes` to or from the level where it rests.
 double moveSeconds(double bytes, double tensorBytes, double cores, const Target&);

@@ -325,13 +325,13 @@ class Fuser {
   }
   Refusal verdict(const Trial& t, double apart) const {
     if (t.refusal.reason != Reason::None) return t.refusal;
-    const Level* l2 = target_.level("l2");
+    const Level* l2 = target_.level(target_.hasExplicitMemory() ? target_.scratch : "l2");
     const double room = static_cast<double>(l2 ? l2->bytes : target_.last().bytes);
     if (t.cost.recompute > t.cost.mostRecompute)
       return {Reason::Recompute, t.cost.recompute, t.cost.mostRecompute, ""};
     if (static_cast<double>(t.cost.scratchBytes) > room)
       return {Reason::TooBigForLevel, static_cast<double>(t.cost.scratchBytes), room,
-              l2 ? "l2" : target_.last().name};
+              l2 ? l2->name : target_.last().name};
     if (t.cost.registers > 2 * target_.vectorRegisters)
       return {Reason::Registers, static_cast<double>(t.cost.registers),
               static_cast<double>(target_.vectorRegisters), ""};

@@ -35,6 +35,11 @@ struct PlanBuffer {
   std::string space;           ///< "l1", "l2"; "main" where it outgrows them (one for each thread)
   int depth = 0;               ///< lives inside this many tile loops
   std::vector<Region> region;  ///< what is held, an axis each
+  std::string
+      copyOf;  ///< with explicit memories: the buffer in main memory whose part this is, brought or taken back
+  int ring =
+      -1;  ///< the axis along which the region slides: element i lies at i % size, and a tile makes or brings the newest part
+  Region newest;  ///< of that axis
 };
 
 struct StageStore {
@@ -79,7 +84,9 @@ struct TileAxis {
   int64_t extent, tile;  ///< of the axis; elements a tile
   bool grid =
       true;  ///< part of the parallel grid (a prefix of the list), else a serial loop inside a tile
-  int64_t count() const { return (extent + tile - 1) / tile; }
+  int64_t warm =
+      0;  ///< tiles before the first, where rings are filled: the elements start at (var - warm) * tile
+  int64_t count() const { return (extent + tile - 1) / tile + warm; }
 };
 
 struct TileList {

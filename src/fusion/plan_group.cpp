@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 
+#include "fusion/explicit.h"
 #include "fusion/orders.h"
 #include "fusion/plan_body.h"
 #include "fusion/scan.h"
@@ -14,8 +15,8 @@ namespace {
 /// Writes a tiling and its regions into the stages and buffers: what lowering reads.
 class Assembly {
  public:
-  Assembly(StageSet set, const GroupShape& g, const Tiled& tiled)
-      : set_(std::move(set)), g_(g), tiled_(tiled) {}
+  Assembly(StageSet set, const GroupShape& g, const Tiled& tiled, const Target& target, int number)
+      : set_(std::move(set)), g_(g), tiled_(tiled), target_(target), number_(number) {}
 
   /// One tile list and its buffers.
   GroupPlan run() {
@@ -24,9 +25,10 @@ class Assembly {
     for (size_t i = 0; i < t.order.size(); i++) {
       const int j = t.order[i];
       const std::string name = "t" + std::to_string(i);
-      vars_[j] = var(name);
+      const int64_t warm = j == t.sliding ? tiled_.warm : 0;
+      vars_[j] = warm ? var(name) - Expr(warm) : Expr(var(name));
       list.tiles.push_back({name, g_.stages[g_.root].extents[g_.rootAxes[j]], t.tile[j],
-                            static_cast<int>(i) < t.grid});
+                            static_cast<int>(i) < t.grid, warm});
     }
     list.sync = t.sync;
     buffers();
@@ -44,6 +46,8 @@ class Assembly {
   StageSet set_;
   const GroupShape& g_;
   const Tiled& tiled_;
+  const Target& target_;
+  const int number_;  // of the list in its kernel
   GroupPlan plan_;
   std::map<int, Expr> vars_;  // of tile axes with several tiles
   std::map<std::string, std::string>
@@ -97,6 +101,13 @@ class Assembly {
         for (const Span& span : tiled_.regions.buffers[b]) scratch.region.push_back(region(span));
       };
       if (buffer.kind == PlanBuffer::Scratch) place(buffer, tiled_.space[b]);
+      if (!tiled_.held.empty()) {
+        hold(buffer, b);
+        if (!tiled_.space[b].empty()) {
+          plan_.buffers.push_back(std::move(buffer));
+          continue;
+        }
+      }
       if (readBack) {
         bool own = true;
         for (int w : writersOf(b)) {
@@ -112,7 +123,7 @@ class Assembly {
           PlanBuffer halo = buffer;
           halo.kind = PlanBuffer::Scratch;
           halo.name = buffer.name + "_here";
-          place(halo, "l2");
+          place(halo, tiled_.held.empty() ? "l2" : target_.scratch);
           kept_[buffer.name] = halo.name;
           plan_.buffers.push_back(buffer);
           extra_.push_back(std::move(halo));
@@ -128,6 +139,29 @@ class Assembly {
     plan_.buffers.insert(plan_.buffers.end(), extra_.begin(), extra_.end());
   }
   std::vector<PlanBuffer> extra_;
+  /// Explicit memories: scratch where it lies, and for other buffers a copy that the tile works on.
+  void hold(PlanBuffer& buffer, size_t b) {
+    if (tiled_.space[b].empty()) return;
+    PlanBuffer copy = buffer;
+    PlanBuffer& held = buffer.kind == PlanBuffer::Scratch ? buffer : copy;
+    held.kind = PlanBuffer::Scratch;
+    held.space = tiled_.space[b];
+    held.depth = tiled_.held[b];
+    held.order.clear();
+    held.region.clear();
+    for (const Span& span : tiled_.regions.buffers[b]) held.region.push_back(region(span));
+    held.ring = tiled_.regions.ring[b];
+    if (held.ring >= 0)
+      held.newest = region(
+          newest(tiled_.regions.buffers[b][static_cast<size_t>(held.ring)], tiled_.tiling.sliding));
+    if (&held == &buffer) return;
+    held.copyOf = buffer.name;
+    held.name =
+        fmt::format("{}_{}{}", buffer.name, held.space, number_ ? std::to_string(number_) : "");
+    copies_[buffer.name] = held.name;
+    extra_.push_back(std::move(held));
+  }
+  std::map<std::string, std::string> copies_;
 
   void stage(size_t s) {
     Stage& stage = set_.stages[s];
@@ -135,12 +169,14 @@ class Assembly {
     for (size_t a = 0; a < stage.axes.size(); a++) {
       stage.axes[a].region = region(tiled_.regions.stages[s][a]);
     }
+    const bool brings = !copies_.empty() && moveOf(stage);  // straight from main memory
     const auto renamed = [&](const std::string& name) {
+      if (const auto it = copies_.find(name); it != copies_.end() && !brings) return it->second;
       if (const auto it = kept_.find(name); it != kept_.end()) return it->second;
       const auto it = renamed_.find(name);
       return it == renamed_.end() ? name : it->second;
     };
-    if (!kept_.empty() || !renamed_.empty())
+    if (!kept_.empty() || !renamed_.empty() || !copies_.empty())
       stage = mapped(stage, [&](const Expr& root) {
         return rewrite(root, [&](const Expr& e) -> Expr {
           const Load* l = e.as<Load>();
@@ -161,6 +197,8 @@ class Assembly {
         });
         if (const Expr own = output ? guardOf(s, store, inner) : Expr(); own)
           store.guard = store.guard ? logicalAnd(own, store.guard) : own;
+        if (const auto it = copies_.find(store.buffer); it != copies_.end())
+          store.buffer = it->second;
         if (const auto it = renamed_.find(store.buffer); it != renamed_.end())
           store.buffer = it->second;
       }
@@ -229,8 +267,8 @@ std::vector<StageSet> componentsOf(const StageSet& set) {
 }
 
 /// The plan that carries reductions along their axis, if the algebra allows it.
-std::optional<GroupPlan> planWalk(const StageSet& set, const Target& target) {
-  std::optional<Streamed> s = streamed(set);
+std::optional<GroupPlan> planWalk(const StageSet& set, const Target& target, int number) {
+  std::optional<Streamed> s = streamed(set, target.hasExplicitMemory());
   if (!s) return {};
   findInPlace(s->set);
   std::vector<StageWork> work;
@@ -239,7 +277,7 @@ std::optional<GroupPlan> planWalk(const StageSet& set, const Target& target) {
   setRoot(shape, s->root, s->rootAxes);
   shape.walked = static_cast<int>(s->rootAxes.size()) - 1;
   const Tiled tiled = chooseWalk(shape, s->set, work, target);
-  return Assembly(std::move(s->set), shape, tiled).run();
+  return Assembly(std::move(s->set), shape, tiled, target, number).run();
 }
 
 /// Joins the plan of one list to those before it.
@@ -285,15 +323,21 @@ PlanResult planBody(const Graph& body, const AccessOf& access, const Target& tar
       b.order = it->second;
   if (!orders.empty()) spreadOrders(set.buffers, set.stages);
   auto plan = std::make_shared<GroupPlan>();
+  if (target.hasExplicitMemory()) foldPads(set);
   for (StageSet& one : componentsOf(set)) {
     findInPlace(one);
     std::vector<StageWork> work;
     for (const Stage& s : one.stages) work.push_back(workOf(s, one));
     GroupShape shape = shapeOf(one);
-    const Tiled tiled = chooseTiles(shape, one, work, target, options.numerics != Numerics::Strict);
-    GroupPlan best = Assembly(one, shape, tiled).run();
-    if (options.numerics != Numerics::Strict && best.cost.scratchBytes > target.levels[1].bytes / 2)
-      if (auto walking = planWalk(one, target);
+    const bool reorders = options.numerics != Numerics::Strict;
+    const Tiled tiled =
+        chooseTiles(shape, one, work, target, reorders && !target.hasExplicitMemory());
+    const int number = static_cast<int>(plan->lists.size());
+    GroupPlan best = Assembly(one, shape, tiled, target, number).run();
+    const int64_t near =
+        target.hasExplicitMemory() ? target.level(target.scratch)->bytes : target.levels[1].bytes;
+    if (reorders && best.cost.scratchBytes > near / 2)
+      if (auto walking = planWalk(one, target, number);
           walking && walking->cost.seconds < best.cost.seconds)
         best = std::move(*walking);
     stack(*plan, std::move(best), target);

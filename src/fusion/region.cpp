@@ -8,20 +8,6 @@
 namespace tektite {
 namespace {
 
-/// The span of a sum of axes.
-Span spanOf(const AxisSum& sum, const std::vector<Span>& axes, int64_t extent) {
-  if (!sum.known) return wholeSpan(extent);
-  Span out{{}, sum.constant, 1};
-  for (const auto& [axis, c] : sum.terms) {
-    const Span& a = axes[axis];
-    if (a.size == 0) return {{}, 0, 0};
-    for (size_t j = 0; j < kMostTiles; j++) out.coefficients[j] += c * a.coefficients[j];
-    out.base += c * (c > 0 ? a.base : a.base + a.size - 1);
-    out.size += std::abs(c) * (a.size - 1);
-  }
-  return out.isWhole(extent) ? wholeSpan(extent) : out;
-}
-
 /// Narrows the axes that make up a written dim to what is demanded of it.
 void demandAxes(const AxisSum& sum, const Span& want, const StageShape& s, std::vector<Span>& axes,
                 const std::vector<int64_t>& counts) {
@@ -175,7 +161,30 @@ void setRoot(GroupShape& g, int stage, std::vector<int> axes) {
   }
 }
 
-Regions inferRegions(const GroupShape& g, const std::vector<int64_t>& tile) {
+Span spanOf(const AxisSum& sum, const std::vector<Span>& axes, int64_t extent) {
+  if (!sum.known) return wholeSpan(extent);
+  Span out{{}, sum.constant, 1};
+  for (const auto& [axis, c] : sum.terms) {
+    const Span& a = axes[axis];
+    if (a.size == 0) return {{}, 0, 0};
+    for (size_t j = 0; j < kMostTiles; j++) out.coefficients[j] += c * a.coefficients[j];
+    out.base += c * (c > 0 ? a.base : a.base + a.size - 1);
+    out.size += std::abs(c) * (a.size - 1);
+  }
+  return out.isWhole(extent) ? wholeSpan(extent) : out;
+}
+
+bool slides(const Span& s, int sliding) {
+  return sliding >= 0 && s.coefficients[sliding] > 0 && s.size > s.coefficients[sliding];
+}
+Span newest(const Span& s, int sliding) {
+  Span out = s;
+  out.size = s.coefficients[sliding];
+  out.base += s.size - out.size;
+  return out;
+}
+
+Regions inferRegions(const GroupShape& g, const std::vector<int64_t>& tile, int sliding) {
   const size_t tiles = tile.size();
   std::vector<int64_t> counts;
   const auto own = [&](int j) {
@@ -197,9 +206,12 @@ Regions inferRegions(const GroupShape& g, const std::vector<int64_t>& tile) {
     bool writesOutput = s == g.root;
     for (const Touch& w : shape.writes) {
       writesOutput |= g.output[w.buffer];
-      for (size_t d = 0; d < w.dims.size(); d++)
-        if (out.buffers[w.buffer][d].size >= 0)
-          demandAxes(w.dims[d], out.buffers[w.buffer][d], shape, axes, counts);
+      for (size_t d = 0; d < w.dims.size(); d++) {
+        const Span& want = out.buffers[w.buffer][d];
+        if (want.size < 0) continue;
+        const bool ring = !g.output[w.buffer] && slides(want, sliding);
+        demandAxes(w.dims[d], ring ? newest(want, sliding) : want, shape, axes, counts);
+      }
     }
     for (size_t a = 0; a < axes.size(); a++) {
       const bool walked = g.walked >= 0 && g.follows[s][a] == g.walked;
@@ -217,6 +229,10 @@ Regions inferRegions(const GroupShape& g, const std::vector<int64_t>& tile) {
               unite(out.buffers[t.buffer][d], spanOf(t.dims[d], axes, extent), extent);
         }
   }
+  out.ring.assign(g.buffers.size(), -1);
+  for (size_t b = 0; b < g.buffers.size(); b++)
+    for (size_t d = 0; d < g.buffers[b].size(); d++)
+      if (slides(out.buffers[b][d], sliding)) out.ring[b] = static_cast<int>(d);
   return out;
 }
 

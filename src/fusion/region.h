@@ -59,7 +59,15 @@ void setRoot(GroupShape&, int stage, std::vector<int> axes);
 struct Regions {
   std::vector<std::vector<Span>> stages;   ///< [stage][axis]
   std::vector<std::vector<Span>> buffers;  ///< [buffer][dim] that a tile's stages read or write
+  std::vector<int>
+      ring;  ///< [buffer] the dim that slides: only its newest part is made in a tile; -1
 };
-Regions inferRegions(const GroupShape&, const std::vector<int64_t>& tile);
+/// `sliding`: a tile axis whose tiles run in order, so that what a tile shares with the one before it is kept; -1: none.
+Regions inferRegions(const GroupShape&, const std::vector<int64_t>& tile, int sliding = -1);
+/// The span of a sum of axes of which these parts are taken; whole where nothing smaller is known.
+Span spanOf(const AxisSum&, const std::vector<Span>& axes, int64_t extent);
+/// Of a span that slides along a tile axis, what the tile before hadn't got.
+Span newest(const Span&, int sliding);
+bool slides(const Span&, int sliding);
 
 }  // namespace tektite

@@ -33,14 +33,14 @@ struct Carried {
 
 class Streaming {
  public:
-  explicit Streaming(const StageSet& set) : in_(set) {}
+  Streaming(const StageSet& set, bool always) : in_(set), always_(always) {}
 
   std::optional<Streamed> run() {
     if (in_.scatters || !findAxis()) return {};
     for (size_t s = 0; s < in_.stages.size(); s++)
       if (!(axis_[s] < 0 ? beside(s) : inWalk(s))) return {};
     std::erase_if(maxima_, [&](const auto& m) { return !waitedFor_.count(m.first); });
-    if (maxima_.empty()) return {};  // nothing waits for another reduction
+    if (maxima_.empty() && !always_) return {};  // nothing waits for another reduction
     for (size_t s = 0; s < in_.stages.size(); s++)
       if (axis_[s] < 0 && after_[s])
         for (const Expr& l : loadsOf(in_.stages[s])) readAfter_.insert(l.as<Load>()->buffer);
@@ -49,6 +49,7 @@ class Streaming {
 
  private:
   const StageSet& in_;
+  const bool always_;
   std::vector<int> axis_;    // [stage] the walked axis, or -1
   std::vector<bool> after_;  // [stage]
   int root_ = -1;
@@ -90,7 +91,7 @@ class Streaming {
       reducing += axis_[s] >= 0 && in_.stages[s].axes[axis_[s]].reduce;
     }
     after_.assign(in_.stages.size(), false);
-    return reducing > 1;
+    return reducing > (always_ ? 0 : 1);
   }
   static std::vector<int> spaceAxes(const Stage& s) {
     std::vector<int> out;
@@ -393,6 +394,8 @@ class Streaming {
 
 }  // namespace
 
-std::optional<Streamed> streamed(const StageSet& set) { return Streaming(deferFactors(set)).run(); }
+std::optional<Streamed> streamed(const StageSet& set, bool always) {
+  return Streaming(deferFactors(set), always).run();
+}
 
 }  // namespace tektite

@@ -14,6 +14,8 @@ constexpr double kStripBytes =
 
 constexpr int64_t kTeamTile = 64;  // of a product's rows and columns, to begin with
 
+constexpr int64_t kThinTile = 16;  // of the innermost loop, where memories are explicit
+
 class Search {
  public:
   Search(const GroupShape& g, const StageSet& set, const std::vector<StageWork>& work,
@@ -24,7 +26,7 @@ class Search {
   }
 
   Tiled run() {
-    if (g_.walked >= 0) return descend(start(), g_.walked);
+    if (g_.walked >= 0) return walk();
     Tiled best = descend(start(), -1);
     for (int j = 0; j < static_cast<int>(extents_.size()) && sync_ < 0; j++)
       if (best.tiling.order.size() > 1 && std::ranges::count(best.tiling.order, j) &&
@@ -32,7 +34,38 @@ class Search {
         Tiled other = descend(best.tiling.tile, j);
         if (isBetter(other, best)) best = std::move(other);
       }
+    if (target_.hasExplicitMemory() && sync_ < 0) inOrder(best);
     return best;
+  }
+  /// All stages walk the last axis; from several sizes of its pieces where memories are explicit.
+  Tiled walk() {
+    Tiled best = descend(start(), g_.walked);
+    for (const int64_t piece : {16, 64, 256})
+      for (const int64_t part : {1, 4}) {
+        if (!target_.hasExplicitMemory()) break;
+        std::vector<int64_t> tile = extents_;
+        for (int64_t& n : tile) n = std::max<int64_t>(1, n / part);
+        tile[g_.walked] = std::min(piece, extents_[g_.walked]);
+        Tiled other = descend(tile, g_.walked);
+        if (isBetter(other, best)) best = std::move(other);
+      }
+    return best;
+  }
+  /// Each axis as the innermost loop, with and without keeping what its tiles share.
+  void inOrder(Tiled& best) {
+    for (int j = 0; j < static_cast<int>(extents_.size()); j++)
+      for (const bool slides : {false, true}) {
+        sliding_ = slides ? j : -1;
+        std::vector<int64_t> thin = extents_;
+        thin[j] = std::min<int64_t>(thin[j], kThinTile);
+        for (const std::vector<int64_t>& from : {best.tiling.tile, start(), thin}) {
+          std::vector<int64_t> tile = from;
+          if (slides) tile[j] = 1;
+          Tiled other = descend(tile, j);
+          if (isBetter(other, best)) best = std::move(other);
+        }
+      }
+    sliding_ = -1;
   }
 
  private:
@@ -43,6 +76,7 @@ class Search {
   const int sync_;
   std::vector<int64_t> extents_;
   bool contraction_ = false;
+  int sliding_ = -1;
 
   /// Points are dealt to threads by shifts and masks where tiles are powers of two.
   bool teams() const { return target_.kind == "gpu"; }
@@ -78,13 +112,17 @@ class Search {
       if (n <= 512 || n * n >= extent) out.insert(n);
     // Parts along the lanes of a product are whole panels of a few vectors.
     const int64_t unit = innermost && contraction_ ? 4 * lanes : 1;
+    for (int64_t parts : {1, 2, 4, 6})
+      if (target_.hasExplicitMemory()) out.insert((extent + parts - 1) / parts);
     for (int64_t parts : {target_.cores, 3 * target_.cores, 8 * target_.cores})
       out.insert(std::clamp<int64_t>((extent + parts * unit - 1) / (parts * unit) * unit,
                                      std::min<int64_t>(extent, 1), extent));
     if (contraction_ && extent > 48) out.insert(48);
     std::vector<int64_t> kept;
     for (const int64_t n : out)
-      if (n == extent || !innermost || n % lanes == 0 || extent < 2 * lanes) kept.push_back(n);
+      if (n == extent || !innermost || n % lanes == 0 || extent < 2 * lanes ||
+          target_.hasExplicitMemory())
+        kept.push_back(n);
     return kept;
   }
   Tiling tilingOf(const std::vector<int64_t>& tile, int serial) const {
@@ -94,6 +132,7 @@ class Search {
     t.grid = static_cast<int>(t.order.size());
     if (serial >= 0 && tile[serial] < extents_[serial]) t.order.push_back(serial);
     if (sync_ >= 0 && tile.back() < extents_.back()) t.sync = sync_;
+    if (sliding_ >= 0 && tile[sliding_] < extents_[sliding_]) t.sliding = sliding_;
     return t;
   }
   Tiled evaluated(const std::vector<int64_t>& tile, int serial) const {
@@ -123,6 +162,7 @@ class Search {
   }
   /// Within the budget of recomputation first, then by time.
   static bool isBetter(const Tiled& a, const Tiled& b) {
+    if (a.overflow != b.overflow) return a.overflow < b.overflow;
     const double x = std::max(a.cost.recompute / a.cost.mostRecompute, 1.0),
                  y = std::max(b.cost.recompute / b.cost.mostRecompute, 1.0);
     return x != y ? x < y : a.cost.seconds < b.cost.seconds * (1 - 1e-6);

@@ -683,7 +683,9 @@ std::vector<Expr> KernelBuffers::index(const std::string& name, const std::vecto
   const PlanBuffer& b = plan.buffer(name);
   if (b.kind != PlanBuffer::Scratch) return at;
   std::vector<Expr> local, out;
-  for (size_t d = 0; d < at.size(); d++) local.push_back(at[d] - b.region[d].base);
+  for (size_t d = 0; d < at.size(); d++)
+    local.push_back(static_cast<int>(d) == b.ring ? floorMod(at[d], Expr(b.region[d].size))
+                                                  : at[d] - b.region[d].base);
   if (const auto of = tile.find(name); of != tile.end()) out = of->second;
   for (size_t d = 0; d < at.size(); d++)
     out.push_back(local[b.order.empty() ? d : static_cast<size_t>(b.order[d])]);

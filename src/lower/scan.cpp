@@ -4,6 +4,7 @@
 #include <set>
 
 #include "ir/dot.h"
+#include "lower/dma.h"
 #include "lower/kernel_rewrite.h"
 #include "lower/nest.h"
 #include "schedule/layout.h"
@@ -102,15 +103,23 @@ class ScanLowering {
   }
   Part lowerPart(const ScanPart& p) {
     const std::string prefix = fmt::format("p{}_", parts_.size());
-    const GroupPlan prepared = prepare(*p.plan, target_);
+    const bool dma = target_.hasExplicitMemory();
+    const GroupPlan prepared = dma ? *p.plan : prepare(*p.plan, target_);
     Schedule schedule =
-        scheduled_ ? chooseSchedule(prepared, target_, threads_) : naiveSchedule(prepared);
+        scheduled_ && !dma ? chooseSchedule(prepared, target_, threads_) : naiveSchedule(prepared);
     for (auto& list :
          schedule.team.lists)  // beyond a slice lies the next: copies wouldn't end there
       for (TeamStage& s : list) s.product.rows.copied = s.product.columns.copied = 0;
-    Part out{&p, lower(prepared, schedule, target_, "part"), {}, {}};
+    Part out{
+        &p,
+        dma ? lowerExplicit(prepared, target_, "part") : lower(prepared, schedule, target_, "part"),
+        {},
+        {}};
     for (const Combine& c : out.lowered.module.combines)
       if (!out_.kernel.module.combine(c.name)) out_.kernel.module.combines.push_back(c);
+    if (dma)
+      for (const IntrinDef& def : out.lowered.module.intrins)
+        declareIntrin(out_.kernel.module, def);
     const Kernel& kernel = out.lowered.kernel();
     const std::vector<Value> inputs = p.body->inputs();
     const auto position = [&](const std::vector<Value>& list, const Value& v) {
@@ -309,6 +318,20 @@ class ScanLowering {
     }
     return i;
   }
+  /// A result that is copied out may have several places.
+  std::vector<Copy> moved(const Part& p, Copy c) {
+    if (const auto it = p.places.find(c.from.buffer); it != p.places.end())
+      c.from = {it->second[0].buffer,
+                indexAt(it->second[0], p.declared.at(c.from.buffer), c.from.index)};
+    const auto it = c.to ? p.places.find(c.to->buffer) : p.places.end();
+    if (it == p.places.end()) return {c};
+    std::vector<Copy> out;
+    for (const ScanPort& place : it->second) {
+      out.push_back(c);
+      out.back().to = Ref{place.buffer, indexAt(place, p.declared.at(c.to->buffer), c.to->index)};
+    }
+    return out;
+  }
   Block moved(const Part& p, const Block& block) {
     Block out;
     for (const Stmt& s : block) {
@@ -318,6 +341,8 @@ class ScanLowering {
         for (Store& one : moved(p, *store)) out.push_back({std::move(one), t.comment});
       else if (const Intrin* call = t.as<Intrin>())
         out.push_back({moved(p, *call), t.comment});
+      else if (const Copy* copy = t.as<Copy>())
+        for (Copy& one : moved(p, *copy)) out.push_back({std::move(one), t.comment});
       else if (const For* f = t.as<For>())
         out.push_back(withBody(t, moved(p, f->body)));
       else if (const If* i = t.as<If>())

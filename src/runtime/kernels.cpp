@@ -10,8 +10,10 @@
 
 #include "backends/cpu/compiler.h"
 #include "emit/llvm_text.h"
+#include "lower/dma.h"
 #include "lower/scan.h"
 #include "runtime/cache.h"
+#include "runtime/simulated.h"
 #include "support/check.h"
 #include "support/parallel.h"
 
@@ -109,6 +111,10 @@ std::vector<std::pair<std::string, std::string>> inPlacePairs(const Graph& graph
 }
 
 LoweredKernel lowerGroup(const GroupPlan& plan, const Target& target, GroupKernel& kernel) {
+  if (target.hasExplicitMemory()) {
+    kernel.plan = plan;
+    return lowerExplicit(plan, target, kernel.info.name);
+  }
   kernel.plan = prepare(plan, target);
   const Schedule schedule = chooseSchedule(kernel.plan, target);
   kernel.info.schedule = toText(kernel.plan, schedule);
@@ -123,6 +129,31 @@ LoweredKernel lowerRecurrence(const GroupPlan& plan, const Target& target, Group
   return std::move(scan.kernel);
 }
 
+/// Where the values of a kernel come from: its code, or for a modelled machine the kernel interpreter, unless that takes too long.
+enum class Values { Code, Interpreted, Compiled };
+Values interpreted(const CompileOptions& options, const Cost& cost) {
+  if (!options.target.hasExplicitMemory()) return Values::Code;
+  return options.code && isLongToInterpret(cost) ? Values::Compiled : Values::Interpreted;
+}
+Target codeTarget(const CompileOptions& options) {
+  return options.target.hasExplicitMemory() ? hostTarget() : options.target;
+}
+
+/// The same group, planned for this machine's CPU.
+LoweredKernel valuesOf(const Group& group, const CompileOptions& options, GroupKernel& kernel) {
+  Orders orders;
+  for (const PlanBuffer& b : group.plan->buffers)
+    if (!b.order.empty() && b.kind != PlanBuffer::Scratch) orders[b.value] = b.order;
+  const Target host = hostTarget();
+  const PlanResult r = planGroup(*group.body, host, options.fusion, orders);
+  TEKTITE_CHECK(r.plan, "a group has no plan for the CPU: {}", toText(r.refusal));
+  const std::string schedule = kernel.info.schedule;
+  LoweredKernel lowered =
+      r.plan->scan ? lowerRecurrence(*r.plan, host, kernel) : lowerGroup(*r.plan, host, kernel);
+  kernel.info.schedule = schedule;
+  return lowered;
+}
+
 GroupKernel makeKernel(const Graph& graph, const Node& node, size_t number,
                        const CompileOptions& options, KernelModule& module) {
   const Group& group = *node.as<Group>();
@@ -135,12 +166,16 @@ GroupKernel makeKernel(const Graph& graph, const Node& node, size_t number,
   kernel.info.plan = toText(*group.plan);
   LoweredKernel lowered = group.plan->scan ? lowerRecurrence(*group.plan, options.target, kernel)
                                            : lowerGroup(*group.plan, options.target, kernel);
+  if (interpreted(options, kernel.info.cost) == Values::Compiled) {
+    kernel.info.text = toText(lowered.module);
+    lowered = valuesOf(group, options, kernel);
+  }
   kernel.inPlace = inPlacePairs(graph, node, kernel.plan, lowered);
   for (const Param& param : lowered.kernel().params)
     kernel.aligns.push_back(std::max<int64_t>(param.buffer.align, bytes(param.buffer.type)));
   kernel.arguments = std::move(lowered.arguments);
   kernel.packed = std::move(lowered.packed);
-  kernel.info.text = toText(lowered.module);
+  if (kernel.info.text.empty()) kernel.info.text = toText(lowered.module);
   // The symbol is the hash of what the kernel says, so that code on disk serves every model that has this kernel.
   module = std::move(lowered.module);
   module.kernels[0].name = "kernel";
@@ -153,13 +188,13 @@ std::vector<char> codeOf(KernelInfo& info, const CompileOptions& options, const 
   const auto start = std::chrono::steady_clock::now();
   const Hash key = Hasher()
                        .add(std::string_view(withoutComments(info.artifact.text, ';')))
-                       .add(std::string_view(options.target.toText()))
+                       .add(std::string_view(codeTarget(options).toText()))
                        .add(std::string_view(LLVM_VERSION_STRING))
                        .finish();
   std::optional<std::vector<char>> code = cache.find(key);
   info.cached = code.has_value();
   if (!code) {
-    code = compileObject(info.artifact.text, options.target);
+    code = compileObject(info.artifact.text, codeTarget(options));
     cache.store(key, *code);
   }
   info.compileSeconds = secondsSince(start);
@@ -208,19 +243,23 @@ std::vector<GroupKernel> makeKernels(const Graph& graph, const std::vector<int>&
   parallelFor(distinct.size(), threads, [&](size_t i) {
     KernelInfo& info = kernels[distinct[i]].info;
     const KernelModule& module = modules[distinct[i]];
-    info.artifact =
-        emitLlvm(module, module.kernels[0], options.target, fastMath(options.fusion.numerics));
-    if (options.code) objects[distinct[i]] = codeOf(info, options, cache);
+    const bool text = interpreted(options, info.cost) == Values::Interpreted;
+    if (text)  // the kernel language is their assembly
+      info.artifact = {module.kernels[0].name, toText(module), {.tiles = 1}};
+    else
+      info.artifact = emitLlvm(module, module.kernels[0], codeTarget(options),
+                               fastMath(options.fusion.numerics));
+    if (options.code && !text) objects[distinct[i]] = codeOf(info, options, cache);
     compiling.step();
   });
 
   std::shared_ptr<LoadedCode> loaded = newLoadedCode();
   for (size_t i : distinct) {
-    if (options.code) loaded->add(objects[i]);
+    if (!objects[i].empty()) loaded->add(objects[i]);
   }
   for (GroupKernel& kernel : kernels) {
     if (kernel.info.sameAs >= 0) kernel.info.artifact = kernels[kernel.info.sameAs].info.artifact;
-    if (!options.code) continue;
+    if (!options.code || interpreted(options, kernel.info.cost) == Values::Interpreted) continue;
     kernel.info.function =
         reinterpret_cast<KernelFunction>(loaded->find(kernel.info.artifact.symbol));
     TEKTITE_CHECK(kernel.info.function, "no symbol {} in the code of {}",

@@ -114,6 +114,27 @@ Json jsonOf(const Edge& edge) {
   return json;
 }
 
+Json jsonOf(const Simulated& s) {
+  Json json{{"launches", s.launches},          {"bytes_read", s.bytesRead},
+            {"bytes_written", s.bytesWritten}, {"weight_bytes", s.weightBytes},
+            {"scratch_peak", s.scratchPeak},   {"cycles", s.cycles},
+            {"busy", Json::object()}};
+  for (const auto& [engine, cycles] : s.busy) json["busy"][engine] = cycles;
+  return json;
+}
+
+std::string simulatedText(const Simulated& s) {
+  std::string text = fmt::format(
+      "\nsimulated: {} launches, {} read ({} of them weights), {} written, scratchpad {}, {:.0f} "
+      "cycles\n",
+      s.launches, bytesText(static_cast<double>(s.bytesRead)),
+      bytesText(static_cast<double>(s.weightBytes)), bytesText(static_cast<double>(s.bytesWritten)),
+      bytesText(static_cast<double>(s.scratchPeak)), s.cycles);
+  for (const auto& [engine, cycles] : s.busy)
+    text += fmt::format("  {:<10} busy {:>14.0f} cycles\n", engine, cycles);
+  return text;
+}
+
 std::string tableRow(const KernelReport& k, bool timed) {
   const std::string time = !timed          ? ""
                            : k.seconds < 0 ? fmt::format("{:>10} ", "")
@@ -182,6 +203,7 @@ std::string toText(const Report& report, bool edges) {
   if (timed)
     line("time", secondsText(report.seconds),
          report.secondsUnfused < 0 ? "" : secondsText(report.secondsUnfused));
+  if (report.simulated) text += simulatedText(*report.simulated);
   if (edges) {
     text += "\nedges\n";
     for (const Edge& edge : report.edges) text += "  " + toText(edge) + "\n";
@@ -216,6 +238,8 @@ std::string toJson(const Report& report) {
   json["peak_bytes_unfused"] = report.peakBytesUnfused;
   json["predicted_ms"] = report.predicted * 1e3;
   json["predicted_ms_unfused"] = report.predictedUnfused * 1e3;
+  if (report.simulated) json["simulated"] = jsonOf(*report.simulated);
+  if (report.simulatedUnfused) json["simulated_unfused"] = jsonOf(*report.simulatedUnfused);
   json["edges"] = Json::array();
   for (const Edge& edge : report.edges) json["edges"].push_back(jsonOf(edge));
   return json.dump(2);
@@ -231,6 +255,7 @@ std::string toText(const Edge& edge) {
   return fmt::format("{} -> {}: {}", edge.fromName, edge.toName, what);
 }
 
+std::string toJson(const Simulated& s) { return jsonOf(s).dump(2); }
 std::string toJson(const Edge& edge) { return jsonOf(edge).dump(2); }
 
 }  // namespace tektite

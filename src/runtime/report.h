@@ -1,7 +1,9 @@
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "backends/npu/counters.h"
 #include "runtime/program.h"
 
 namespace tektite {
@@ -26,6 +28,8 @@ struct Report {
   double predicted = 0, predictedUnfused = 0;   ///< seconds, by the cost model
   double seconds = -1, secondsUnfused = -1;     ///< measured, of one run
   std::vector<Edge> edges;
+  std::optional<Simulated> simulated,
+      simulatedUnfused;  ///< by the target's simulator, if it has one
 };
 
 /// `unfused` may be null: its numbers are 0 then.
@@ -34,6 +38,7 @@ Report makeReport(const Program& fused, const Program* unfused);
 void addTimes(Report&, const Program&, const std::vector<double>& stepSeconds, int runs);
 
 std::string toText(const Report&, bool edges);
+std::string toJson(const Simulated&);
 std::string toJson(const Report&);  ///< the document of `explain --json`
 /// One line on one edge: "conv_1 -> relu_1: inlined, 401408 bytes and 1 launch saved".
 std::string toText(const Edge&);

@@ -3,6 +3,7 @@
 
 #include "runtime/interpret.h"
 #include "runtime/program.h"
+#include "runtime/simulated.h"
 #include "runtime/team.h"
 #include "support/check.h"
 
@@ -111,10 +112,16 @@ void Session::execute(int number, int thread, int threads) {
   void* const* buffers = s.pointers.data() + s.firstPointer[number];
   switch (step.kind) {
     case Step::Kernel: {
+      const KernelInfo& kernel = program_->kernels[step.kernel];
+      if (!kernel.function) {
+        std::vector<int64_t> sizes;
+        for (int slot : step.slots) sizes.push_back(program_->slots[slot].bytes);
+        return interpretKernel(kernel.text, buffers, sizes);
+      }
       const bool together = threads > 1 && !step.solo;
-      program_->kernels[step.kernel].function(
-          buffers, nullptr, s.scratch.data() + s.scratchStride * thread, together ? thread : 0,
-          together ? threads : 1, together ? Team::barrierOf : noBarrier, s.team);
+      kernel.function(buffers, nullptr, s.scratch.data() + s.scratchStride * thread,
+                      together ? thread : 0, together ? threads : 1,
+                      together ? Team::barrierOf : noBarrier, s.team);
       return;
     }
     case Step::Copy:

@@ -1,0 +1,145 @@
+#include <algorithm>
+
+#include "fusion/explicit.h"
+#include "fusion/region.h"
+
+namespace tektite {
+namespace {
+
+const Expr* stripped(const Expr* e) {
+  while (const Cast* c = e->as<Cast>()) e = &c->arg;
+  return e;
+}
+
+}  // namespace
+
+bool storesItself(const Stage& s) {
+  if (s.outer.size() != 1 || s.outer[0].guard || !s.outer[0].combine.empty()) return false;
+  const Expr* value = &s.outer[0].value;
+  const auto constant = [](const Expr& e) { return e.as<Imm>() != nullptr; };
+  for (;;) {
+    if (const Cast* c = value->as<Cast>()) {
+      value = &c->arg;
+    } else if (const Apply* a = value->as<Apply>();
+               a && (a->op == Op::Max || a->op == Op::Min) && constant(a->args[1])) {
+      value = &a->args[0];
+    } else {
+      break;
+    }
+  }
+  return value->as<Var>() && value->as<Var>()->name == s.accumulators[0].names[0];
+}
+
+std::string addsTo(const Stage& s, const Product& p) {
+  if (s.outer.size() != 1 || p.rows.empty() || p.columns.empty()) return {};
+  const StageStore& store = s.outer[0];
+  const Apply* sum = store.value.as<Apply>();
+  if (!sum || sum->op != Op::Add || store.guard || !store.combine.empty()) return {};
+  const std::string& acc = s.accumulators[0].names[0];
+  for (const bool swapped : {false, true}) {
+    const Load* before = sum->args[swapped ? 1 : 0].as<Load>();
+    const Var* added = sum->args[swapped ? 0 : 1].as<Var>();
+    if (!before || !added || added->name != acc || before->buffer != store.buffer ||
+        !(before->index == store.index) || store.index.size() < 2)
+      continue;
+    const Var* row = store.index[store.index.size() - 2].as<Var>();
+    const Var* column = store.index.back().as<Var>();
+    const auto one = [&](const Var* v, const std::vector<int>& axes) {
+      return v && axes.size() == 1 && s.axes[axes[0]].var == v->name;
+    };
+    if (one(row, p.rows) && one(column, p.columns)) return store.buffer;
+  }
+  return {};
+}
+
+void nestLives(std::vector<Life>& list) {
+  for (bool again = true; again;) {
+    again = false;
+    for (Life& a : list)
+      for (const Life& b : list)
+        if (a.first < b.first && b.first <= a.last && a.last < b.last)
+          a.last = b.last, again = true;
+  }
+}
+
+std::optional<MoveStage> moveOf(const Stage& s) {
+  if (!s.accumulators.empty() || s.inner.size() != 1 || !s.outer.empty()) return {};
+  const StageStore& store = s.inner[0];
+  if (store.guard || !store.combine.empty()) return {};
+  if (store.value.as<Load>()) return MoveStage{store.value, {}, {}};
+  const Apply* a = store.value.as<Apply>();
+  if (!a || a->op != Op::Select || !a->args[1].as<Load>() || !a->args[2].as<Imm>()) return {};
+  return MoveStage{a->args[1], a->args[0], a->args[2]};
+}
+
+std::optional<Product> productOf(const Stage& s, const Target& target) {
+  if (!s.contraction || target.matrix.engine.empty() || s.accumulators.size() != 1 ||
+      !s.inner.empty())
+    return {};
+  const Accumulator& acc = s.accumulators[0];
+  const Apply* mul = acc.values[0].as<Apply>();
+  if (!mul || mul->op != Op::Mul || acc.values.size() != 1) return {};
+  Product p{*stripped(&mul->args[0]), *stripped(&mul->args[1]), {}, {}, {}, {}};
+  const Load *l = p.left.as<Load>(), *r = p.right.as<Load>();
+  if (!l || !r || l->buffer == r->buffer || p.left.type() == DType::I64) return {};
+  const auto has = [](const Load* load, const std::string& v) {
+    return std::ranges::any_of(
+        load->index, [&](const Expr& e) { return std::ranges::count(freeVars(e), v) > 0; });
+  };
+  for (const Load* load : {l, r})
+    for (const Expr& e : load->index)
+      if (!axisSum(e, s).known) return {};
+  for (size_t a = 0; a < s.axes.size(); a++) {
+    const bool left = has(l, s.axes[a].var), right = has(r, s.axes[a].var);
+    (s.axes[a].reduce ? p.depth
+     : left == right  ? p.batch
+     : left           ? p.rows
+                      : p.columns)
+        .push_back(static_cast<int>(a));
+  }
+  return p;
+}
+
+void foldPads(StageSet& set) {
+  for (size_t s = 0; s < set.stages.size(); s++) {
+    const auto move = moveOf(set.stages[s]);
+    if (!move || !move->guard) continue;
+    const Load* from = move->load.as<Load>();
+    const auto source = std::ranges::find(set.buffers, from->buffer, &PlanBuffer::name);
+    if (source->kind != PlanBuffer::Scratch) continue;
+    // One writer, stores at points of its own axes, and no other reader.
+    int writers = 0, readers = 0;
+    Stage* writer = nullptr;
+    bool outer = true;
+    for (size_t k = 0; k < set.stages.size(); k++) {
+      for (const Expr& l : loadsOf(set.stages[k])) readers += l.as<Load>()->buffer == from->buffer;
+      for (auto* stores : {&set.stages[k].inner, &set.stages[k].outer})
+        for (const StageStore& store : *stores)
+          if (store.buffer == from->buffer)
+            writers++, writer = &set.stages[k], outer = stores == &set.stages[k].outer;
+    }
+    StageStore& pad = set.stages[s].inner[0];
+    if (writers != 1 || readers != 1 || writer == &set.stages[s]) continue;
+    StageStore* store = nullptr;
+    for (StageStore& one : outer ? writer->outer : writer->inner)
+      if (one.buffer == from->buffer) store = &one;
+    if (store->guard || !store->combine.empty()) continue;
+    // The pad reads each element at its own place plus a constant.
+    std::vector<Expr> place;
+    bool shifts = true;
+    for (size_t d = 0; d < pad.index.size() && shifts; d++) {
+      const Expr shift = simplify(pad.index[d] - from->index[d], {});
+      shifts = asInteger(shift).has_value();
+      if (shifts) place.push_back(simplify(store->index[d] + shift, {}));
+    }
+    if (!shifts) continue;
+    store->buffer = pad.buffer;
+    store->index = std::move(place);
+    pad.guard = apply(Op::Not, {move->guard});
+    pad.value = move->fill;
+    const std::string gone = from->buffer;
+    std::erase_if(set.buffers, [&](const PlanBuffer& b) { return b.name == gone; });
+  }
+}
+
+}  // namespace tektite

@@ -1,0 +1,282 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "backends/npu/simulate.h"
+#include "fusion/fuse.h"
+#include "ir/graph_eval.h"
+#include "ir/kernel_eval.h"
+#include "ir/kernel_verify.h"
+#include "lower/dma.h"
+#include "schedule/layout.h"
+
+namespace tektite {
+namespace {
+
+/// A graph fused for a machine, lowered, held to its rules, counted, and run on random values.
+struct Outcome {
+  Simulated counted;
+  int64_t plannedRead = 0, plannedWritten = 0;
+  double worst = 0;  ///< of the largest value of each output
+};
+
+Tensor randomTensor(const TensorType& type, std::mt19937& engine) {
+  Tensor t = Tensor::zeros(type.dtype, type.extents());
+  std::uniform_real_distribution<double> real(-1, 1);
+  for (int64_t i = 0; i < t.elements(); i++)
+    if (isFloat(t.dtype))
+      t.reals()[i] = real(engine);
+    else
+      t.integers()[i] = static_cast<int64_t>(engine() % 7);
+  std::vector<char> raw(static_cast<size_t>(t.elements() * bytes(t.dtype)) + 8);
+  t.toRaw(raw.data());
+  return Tensor::fromRaw(t.dtype, t.shape, raw.data());
+}
+
+/// Row-major elements in the order of the buffer's memory, or back.
+std::vector<char> laidOut(const std::vector<char>& from, const PlanBuffer& b, bool back) {
+  std::vector<char> out(from.size());
+  const auto shape = b.type.extents(), strides = memoryStrides(b);
+  const size_t size = static_cast<size_t>(bytes(b.type.dtype));
+  for (int64_t i = 0; i < b.type.elements(); i++) {
+    int64_t rest = i, place = 0;
+    for (size_t d = shape.size(); d-- > 0; rest /= shape[d]) place += rest % shape[d] * strides[d];
+    const auto row = static_cast<size_t>(i) * size, at = static_cast<size_t>(place) * size;
+    std::memcpy(&out[back ? row : at], &from[back ? at : row], size);
+  }
+  return out;
+}
+
+class Trial {
+ public:
+  Trial(const std::string& text, const Target& target) : target_(target) {
+    Graph g = parseGraph(text, "test");
+    verify(g);
+    std::map<std::string, std::shared_ptr<const ConstData>> data;
+    for (const Node& n : g.nodes)
+      if (const Const* c = n.as<Const>(); c && c->data && !c->data->data)
+        data[n.name] = randomTensor(n.results[0], engine_).toConst();
+    graph_ = withData(g, data);
+  }
+
+  Outcome operator()(bool unfused = false) {
+    FusionOptions options;
+    options.unfused = unfused;
+    const Fused fused = fuse(graph_, target_, options);
+    std::vector<Tensor> inputs;
+    for (size_t n = 0; n < fused.graph.nodes.size(); n++) {
+      const Node& node = fused.graph.nodes[n];
+      if (node.as<Input>()) {
+        inputs.push_back(randomTensor(node.results[0], engine_));
+        values_[{static_cast<int>(n), 0}] = inputs.back();
+      } else if (node.as<Const>()) {
+        values_[{static_cast<int>(n), 0}] = Tensor::fromConst(node);
+      } else {
+        kernel(static_cast<int>(n), node);
+      }
+    }
+    const auto wanted = evaluate(graph_, inputs);
+    for (size_t i = 0; i < wanted.size(); i++)
+      compare(values_.at(fused.graph.outputs[i]), wanted[i]);
+    return std::move(out_);
+  }
+
+ private:
+  Target target_;
+  std::mt19937 engine_{7};
+  Graph graph_;
+  std::map<Value, Tensor> values_;
+  Outcome out_;
+
+  void compare(const Tensor& is, const Tensor& wanted) {
+    double largest = 1e-30, worst = 0;
+    for (int64_t i = 0; i < wanted.elements(); i++) {
+      largest = std::max(largest, std::abs(wanted.at(i)));
+      const double off = std::abs(is.at(i) - wanted.at(i));
+      worst = std::isnan(off) ? INFINITY : std::max(worst, off);
+    }
+    out_.worst = std::max(out_.worst, worst / largest);
+  }
+  void kernel(int number, const Node& node) {
+    const Group& group = *node.as<Group>();
+    const LoweredKernel k = lowerExplicit(*group.plan, target_, "k");
+    KernelVerifyOptions options;
+    options.target = &target_;
+    ASSERT_NO_THROW(verifyKernels(k.module, options)) << toText(*group.plan) << toText(k.module);
+    const std::string printed = toText(parseKernels(toText(k.module), "printed"));
+    EXPECT_EQ(toText(parseKernels(printed, "printed again")), printed);
+    out_.counted.add(countKernel(k.module, k.kernel(), target_, {}));
+    out_.plannedRead += group.plan->cost.bytesRead;
+    out_.plannedWritten += group.plan->cost.bytesWritten;
+    std::map<std::string, std::vector<char>> memory;
+    std::map<std::string, EvalBuffer> buffers;
+    const std::vector<Value> inputs = group.body->inputs();
+    for (size_t i = 0; i < k.arguments.size(); i++) {
+      const PlanBuffer& b = group.plan->buffer(k.arguments[i]);
+      const std::string& name = k.kernel().params[i].buffer.name;
+      std::vector<char> raw(static_cast<size_t>(b.type.elements() * bytes(b.type.dtype)) + 8);
+      if (b.kind == PlanBuffer::Input)
+        values_.at(node.operands[std::ranges::find(inputs, b.value) - inputs.begin()])
+            .toRaw(raw.data());
+      if (b.kind == PlanBuffer::Constant)
+        Tensor::fromConst(group.body->node(b.value)).toRaw(raw.data());
+      memory[name] = laidOut(raw, b, false);
+      buffers[name] = {memory[name].data(), b.type.elements()};
+    }
+    KernelEvalOptions how;
+    how.order = KernelEvalOptions::Shuffled;
+    ASSERT_NO_THROW(KernelEvaluator(k.module, k.kernel()).run(buffers, {}, how))
+        << toText(k.module);
+    for (size_t i = 0; i < k.arguments.size(); i++) {
+      const PlanBuffer& b = group.plan->buffer(k.arguments[i]);
+      if (b.kind != PlanBuffer::Output) continue;
+      const auto& outputs = group.body->outputs;
+      const int result = static_cast<int>(std::ranges::find(outputs, b.value) - outputs.begin());
+      const auto raw = laidOut(memory.at(k.kernel().params[i].buffer.name), b, true);
+      values_[{number, result}] = Tensor::fromRaw(b.type.dtype, b.type.extents(), raw.data());
+    }
+  }
+};
+
+const char* const kMachines[] = {"npu:ascend910b", "npu:ethos-u65-512", "npu:ethos-u85-1024",
+                                 "npu:gemmini", "npu:neuroncore2"};
+
+Target machine(const std::string& name, int64_t scratch = 0) {
+  Target t = findTarget(name);
+  for (Level& l : t.levels)
+    if (scratch && l.name == t.scratch) l.bytes = scratch;
+  return t;
+}
+
+const char* const kChain = R"(
+graph (x: f32[64x300], b: f32[1x300]) {
+  %2 = map (x, b) { $0 + $1 } : f32[64x300]
+  %3 = map (%2) { max($0, 0) } : f32[64x300]
+  %4 = map (%3, x) { $0 * $1 } : f32[64x300]
+  return %4
+})";
+const char* const kSoftmax = R"(
+graph (x: f32[37x129]) {
+  %1 = reduce max x axes=[1] : f32[37x1]
+  %2 = map (x, %1) { exp($0 - $1) } : f32[37x129]
+  %3 = reduce sum %2 axes=[1] : f32[37x1]
+  %4 = map (%2, %3) { $0 / $1 } : f32[37x129]
+  return %4
+})";
+const char* const kProduct = R"(
+graph (x: f32[37x50]) {
+  %1 = const data "w" : f32[50x41]
+  %2 = contract x, %1 mk,kn->mn : f32[37x41]
+  %3 = const data "b" : f32[1x41]
+  %4 = map (%2, %3) { max($0 + $1, 0) } : f32[37x41]
+  return %4
+})";
+const char* const kAttention = R"(
+graph (q: f32[2x24x8], k: f32[2x24x8], v: f32[2x24x8]) {
+  %3 = contract q, k bxz,byz->bxy : f32[2x24x24]
+  %4 = reduce max %3 axes=[2] : f32[2x24x1]
+  %5 = map (%3, %4) { exp($0 - $1) } : f32[2x24x24]
+  %6 = reduce sum %5 axes=[2] : f32[2x24x1]
+  %7 = map (%5, %6) { $0 / $1 } : f32[2x24x24]
+  %8 = contract %7, v bxz,bzy->bxy : f32[2x24x8]
+  return %8
+})";
+const char* const kConvolutions = R"(
+graph (x: f32[1x3x20x20]) {
+  %1 = const data "w1" : f32[4x3x3x3]
+  %2 = view x (d0, d1, d2, d3, d4, d5) -> (0, d1, d2 + d4 - 1, d3 + d5 - 1) fill=0 : f32[1x3x20x20x3x3]
+  %3 = contract %2, %1 ncpqij,ocij->nopq : f32[1x4x20x20]
+  %4 = map (%3) { max($0, 0) } : f32[1x4x20x20]
+  %5 = view %4 (d0, d1, d2, d3, d4, d5) -> (0, d1, d2 * 2 + d4, d3 * 2 + d5) : f32[1x4x10x10x2x2]
+  %6 = reduce max %5 axes=[4, 5] : f32[1x4x10x10x1x1]
+  %7 = view %6 (d0, d1, d2, d3) -> (0, d1, d2, d3, 0, 0) : f32[1x4x10x10]
+  %8 = const data "w2" : f32[6x4x3x3]
+  %9 = view %7 (d0, d1, d2, d3, d4, d5) -> (0, d1, d2 + d4 - 1, d3 + d5 - 1) fill=0 : f32[1x4x10x10x3x3]
+  %10 = contract %9, %8 ncpqij,ocij->nopq : f32[1x6x10x10]
+  %11 = map (%10) { max($0, 0) } : f32[1x6x10x10]
+  return %11
+})";
+
+class Npu : public testing::TestWithParam<const char*> {};
+TEST_P(Npu, GraphsKeepTheirValues) {
+  for (const char* text : {kChain, kSoftmax, kProduct, kAttention, kConvolutions})
+    for (const int64_t scratch : {0, 32768, 4096})
+      for (const bool unfused : {false, true}) {
+        const Outcome o = Trial(text, machine(GetParam(), scratch))(unfused);
+        EXPECT_LT(o.worst, 2e-6) << text << scratch;
+      }
+}
+INSTANTIATE_TEST_SUITE_P(Machines, Npu, testing::ValuesIn(kMachines));
+
+TEST(NpuCount, ChainsMoveTheirOperandsAndResultsOnce) {
+  for (const char* name : kMachines) {
+    const Outcome o = Trial(kChain, machine(name, 16384))();
+    EXPECT_EQ(o.counted.launches, 1) << name;
+    EXPECT_EQ(o.counted.bytesRead, 4 * (64 * 300 + 300)) << name;
+    EXPECT_EQ(o.counted.bytesWritten, 4 * 64 * 300) << name;
+    EXPECT_LE(o.counted.scratchPeak, 16384) << name;
+  }
+}
+
+TEST(NpuCount, FewerLaunchesAndBytesThanUnfused) {
+  for (const char* text : {kChain, kSoftmax, kProduct}) {
+    const Target t = machine("npu:neuroncore2");
+    const Outcome fused = Trial(text, t)(), apart = Trial(text, t)(true);
+    EXPECT_LE(fused.counted.launches, apart.counted.launches) << text;
+    EXPECT_LE(fused.counted.bytesRead, apart.counted.bytesRead) << text;
+  }
+}
+
+TEST(NpuCount, WhatIsPlannedIsWhatIsMoved) {
+  for (const char* text : {kChain, kSoftmax, kProduct, kAttention, kConvolutions})
+    for (const int64_t scratch : {0, 32768, 8192}) {
+      const Outcome o = Trial(text, machine("npu:neuroncore2", scratch))();
+      EXPECT_EQ(o.counted.bytesRead, o.plannedRead) << text << scratch;
+      EXPECT_EQ(o.counted.bytesWritten, o.plannedWritten) << text << scratch;
+    }
+}
+
+/// CONTRIBUTING's example: a machine that is only a file.
+TEST(NpuTarget, AFileIsEnough) {
+  const std::string file = std::string(TEKTITE_TESTS) + "/targets/dsp.toml";
+  for (const char* text : {kChain, kSoftmax, kProduct, kAttention, kConvolutions})
+    for (const int64_t scratch : {0, 8192}) {
+      const Outcome o = Trial(text, machine(file, scratch))();
+      EXPECT_LT(o.worst, 2e-6) << text << scratch;
+      EXPECT_LE(o.counted.scratchPeak, scratch ? scratch : 65536) << text;
+    }
+}
+
+TEST(NpuTarget, PresetsAreTheirText) {
+  for (const char* name : kMachines) {
+    const Target t = findTarget(name);
+    EXPECT_EQ(t.kind, "npu");
+    EXPECT_TRUE(t.hasExplicitMemory());
+    EXPECT_NE(t.path("main", t.scratch), nullptr);
+    EXPECT_NE(t.toText().find("[matrix]"), std::string::npos);
+  }
+}
+
+TEST(NpuRules, AMissingWaitIsFound) {
+  const KernelModule m = parseKernels(R"(
+kernel k(x: f32[8], out y: f32[8]) {
+  for t in 1 parallel {
+    alloc a: f32[8]@sbuf
+    copy a[i] <- x[i] for i in 8 async load
+    for i in 8 serial {
+      y[i] = a[i]
+    }
+    sync load 0
+  }
+})",
+                                      "k");
+  std::vector<float> x(8, 1), y(8);
+  const KernelEvaluator k(m, m.kernels[0]);
+  EXPECT_THROW(k.run({{"x", {x.data(), 8}}, {"y", {y.data(), 8}}}, {}), KernelFault);
+}
+
+}  // namespace
+}  // namespace tektite
