@@ -1,0 +1,306 @@
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+#include "fusion/stages.h"
+#include "schedule/choose.h"
+#include "schedule/dot.h"
+#include "schedule/layout.h"
+#include "schedule/schedule.h"
+#include "support/check.h"
+
+namespace tektite {
+namespace {
+
+constexpr int64_t kSetBytes = 4096;  // lines that far apart share a set of L1
+constexpr int64_t kRowsOfSet =
+    7;  // more rows of a register tile in one set push each other out (Zen 4, 14 rows: 113 -> 88 GFLOP/s)
+constexpr double kPageSlots = 16;  // of a line from beyond L2 that no prefetcher expects
+constexpr double kCrowded = 0.25;  // so much slower
+
+struct TileShape {
+  int vectors, unroll;
+  double score;
+};
+
+/// What a register tile is chosen for.
+struct TileProblem {
+  int64_t vectorExtent, smallestVector;  ///< along the lanes: of most tiles, of the last
+  int64_t
+      align;  ///< panels must not straddle tiles: the tile's extent along the lanes, 0 where it isn't tiled
+  int64_t unrollExtent, smallestUnroll;
+  int lanes;
+  bool panels, direct;  ///< operands along the lanes that are packed, that aren't
+  bool square;          ///< 8 rows, or as many as lanes: to be transposed
+  bool exact;           ///< blocks of rows may not overlap
+  std::vector<std::pair<bool, bool>>
+      loads;  ///< of a multiplication: does each differ along the lanes, from row to row?
+  int64_t
+      rowsApart;  ///< bytes from row to row of the operand that is broadcast, at most kSetBytes; 0: none
+};
+
+/// Multiplications a slot of `v` vectors by `u` rows: bound by loads, by latency, by rows that push each other out of L1.
+double tileRate(const TileProblem& p, int v, int u, const Target& target) {
+  double loads = 0;
+  for (const auto& [alongLanes, alongRows] : p.loads)
+    loads += (alongLanes ? v : 1) * (alongRows ? u : 1);
+  const double reuse = u * v / std::max(loads, 1.0);
+  const double latency = std::min(1.0, u * v / (target.fmaLatency * target.fmaPerCycle));
+  double time = 1;
+  if (u * p.rowsApart > kRowsOfSet * kSetBytes) time += kCrowded;
+  return latency * std::min(1.0, target.loadsPerCycle / target.fmaPerCycle * reuse) *
+         (1 + 0.02 * reuse) / time;
+}
+
+/// The register tile: most multiplications a load, within the registers, with little waste at the edges.
+TileShape registerTile(const TileProblem& p, const Target& target) {
+  TileShape best{1, 1, p.panels && p.align % p.lanes != 0 ? 0 : 1e-3};
+  const int temporaries =
+      target.maskedMoves ? 1 : 2;  // AVX-512 broadcasts inside the multiplication
+  const int64_t widest = p.direct ? p.smallestVector : p.vectorExtent + p.lanes - 1;
+  for (int v = 1; v <= 8; v++) {
+    const int64_t width = int64_t{v} * p.lanes, full = p.vectorExtent / width * width;
+    if (v > 1 && width > widest) break;
+    if (p.panels && p.align % width != 0) continue;
+    for (int u = 1; u <= 16; u++) {
+      if (u > p.smallestUnroll || v * u + v + temporaries > target.vectorRegisters) break;
+      if (p.square && u != 8 && u != p.lanes) continue;
+      if (p.exact && (p.smallestUnroll != p.unrollExtent || p.unrollExtent % u)) continue;
+      const double rest = static_cast<double>((p.vectorExtent - full + p.lanes - 1) / p.lanes *
+                                              p.lanes);  // one vector at a time, or a padded panel
+      const double rate = tileRate(p, v, u, target);
+      const double time =
+          static_cast<double>(full) / rate + (!p.panels  ? rest / tileRate(p, 1, u, target)
+                                              : rest > 0 ? static_cast<double>(width) / rate
+                                                         : 0);
+      const double score =
+          static_cast<double>(p.vectorExtent) / time * usedShare(p.unrollExtent, u);
+      if (score > best.score + 1e-9) best = {v, u, score};
+    }
+  }
+  return best;
+}
+
+/// How many multiplications each element of an operand feeds.
+double multiplicationsOf(const Stage& stage, const std::vector<Expr>& index) {
+  double n = 1;
+  for (const StageAxis& a : stage.axes)
+    if (!a.reduce && !mentions(index, a.var))
+      n *= static_cast<double>(std::min(a.region.size, a.extent));
+  return n;
+}
+
+int64_t roomForPanels(const Target& target) {
+  const Level* l2 = target.level("l2");
+  return l2 ? l2->bytes / 2 : INT64_MAX;  // the rest is for what goes by
+}
+
+/// What panels of an operand take for one execution of the stage.
+int64_t panelBytes(const Stage& stage, const std::vector<Expr>& index, int64_t elementBytes) {
+  int64_t n = elementBytes;
+  for (const StageAxis& a : stage.axes)
+    if (mentions(index, a.var)) n *= std::min(a.region.size, a.extent);
+  return n;
+}
+
+/// How often panels of this operand are used again by serial tile loops that it doesn't depend on.
+double packReuse(const TileList& list, const StageAxis& axis, const std::vector<Expr>& index) {
+  double reuse = 1;
+  for (const TileAxis& t : list.tiles)
+    if (!t.grid && !mentions({axis.region.base}, t.var) && !mentions(index, t.var))
+      reuse *= static_cast<double>(t.count());
+  return reuse;
+}
+
+/// What the operands cost for a multiplication in lanes along an axis, and which go through panels.
+struct Operands {
+  double cost = 0;
+  std::vector<std::string> packed;
+  bool direct = false;  ///< a load along the axis that isn't packed
+};
+
+Operands operandsAlong(const TileList& list, const Stage& stage,
+                       const std::vector<StageAccess>& accesses, const StageAxis& axis, int lanes,
+                       const Target& target) {
+  Operands out;
+  for (const StageAccess& a : accesses) {
+    const auto step = strideAlong(*a.buffer, a.index, axis.var);
+    if (!a.reduced || a.isStore || step == 0) continue;
+    if (a.buffer->kind == PlanBuffer::Constant) {
+      out.packed.push_back(a.buffer->name);
+    } else if (step == 1) {
+      out.direct = true;
+    } else if (panelBytes(stage, a.index, bytes(a.buffer->type.dtype)) > roomForPanels(target)) {
+      out.direct = true;
+      out.cost += 0.75 * lanes;  // too much to hold: gathered at each multiplication
+    } else {  // packed by the kernel itself, in blocks that are transposed in registers where elements lie side by side along another axis
+      out.packed.push_back(a.buffer->name);
+      const bool blocks = std::ranges::any_of(stage.axes, [&](const StageAxis& other) {
+        return strideAlong(*a.buffer, a.index, other.var) == 1;
+      });
+      out.cost += (blocks ? 0.5 : 1.5) * lanes /
+                  (multiplicationsOf(stage, a.index) * packReuse(list, axis, a.index));
+    }
+  }
+  return out;
+}
+
+/// The same where dot instructions multiply: what differs along the lanes always goes through panels. Nothing where they would be too large.
+std::optional<Operands> operandsOf(const DotChoice& dot, const GroupPlan& plan,
+                                   const TileList& list, const Stage& stage,
+                                   const std::vector<StageAccess>& accesses, const StageAxis& axis,
+                                   int lanes, const Target& target) {
+  Operands out;
+  out.packed = {dot.panel};
+  if (!dot.direct) out.packed.push_back(dot.row);
+  for (const StageAccess& a : accesses) {
+    const std::string& name = a.buffer->name;
+    if (!a.reduced || a.isStore || std::ranges::find(out.packed, name) == out.packed.end() ||
+        plan.buffer(name).kind == PlanBuffer::Constant)
+      continue;
+    if (panelBytes(stage, a.index, bytes(a.buffer->type.dtype)) > roomForPanels(target))
+      return std::nullopt;
+    out.cost += (name == dot.row ? 0.5 : 1.5) * lanes /
+                (multiplicationsOf(stage, a.index) * packReuse(list, axis, a.index));
+  }
+  return out;
+}
+
+/// What follows the reduction, for one multiplication, with lanes of the results along an axis.
+double resultCost(const std::vector<StageAccess>& accesses, const StageAxis& lanesAlong,
+                  double perStore, int lanes, double depth) {
+  double cost = 0;
+  for (const StageAccess& a : accesses) {
+    if (a.reduced) continue;
+    const auto step = strideAlong(*a.buffer, a.index, lanesAlong.var);
+    cost += step == 1 ? 0.5 + (a.isStore ? perStore : 0) : step == 0 ? 0.1 : 1.5 * lanes;
+  }
+  return cost / depth;
+}
+
+/// Bytes between the rows of what is read at every multiplication, as far as they matter to the sets of L1.
+int64_t rowsApart(const std::vector<StageAccess>& accesses, const StageAxis& rows) {
+  int64_t most = 0;
+  for (const StageAccess& a : accesses) {
+    if (!a.reduced || a.isStore) continue;
+    const int64_t step = strideAlong(*a.buffer, a.index, rows.var).value_or(0);
+    if (step) most = std::max(most, std::gcd(step * bytes(a.buffer->type.dtype), kSetBytes));
+  }
+  return most;
+}
+
+/// Operands that are broadcast, lie beyond L2, and of which every step of the reduction reads another page: nothing fetches them ahead.
+int pagesApart(const Stage& stage, const std::vector<StageAccess>& accesses, const StageAxis& lanes,
+               const Target& target) {
+  int found = 0;
+  for (const StageAccess& a : accesses) {
+    const int64_t element = bytes(a.buffer->type.dtype);
+    if (!a.reduced || a.isStore || mentions(a.index, lanes.var) ||
+        panelBytes(stage, a.index, element) <= roomForPanels(target))
+      continue;
+    int64_t least = INT64_MAX;
+    for (const StageAxis& axis : stage.axes)
+      if (axis.reduce && mentions(a.index, axis.var))
+        least = std::min(least, std::abs(strideAlong(*a.buffer, a.index, axis.var).value_or(1)));
+    found += least != INT64_MAX && least * element >= kSetBytes;
+  }
+  return found;
+}
+
+/// Which loads of a multiplication differ along two axes.
+std::vector<std::pair<bool, bool>> loadsAlong(const std::vector<StageAccess>& accesses,
+                                              const StageAxis& lanes, const StageAxis* rows) {
+  std::vector<std::pair<bool, bool>> out;
+  for (const StageAccess& a : accesses)
+    if (a.reduced && !a.isStore)
+      out.push_back({mentions(a.index, lanes.var), rows && mentions(a.index, rows->var)});
+  return out;
+}
+
+}  // namespace
+
+StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, const Stage& stage,
+                                const Target& target) {
+  const auto accesses = accessesOf(plan, stage);
+  const int element = elementBytes(plan, stage), lanesWanted = target.lanes(element);
+  double depth = 1;
+  for (const StageAxis& a : stage.axes)
+    if (a.reduce)
+      depth *= static_cast<double>(std::max<int64_t>(1, std::min(a.region.size, a.extent)));
+  StageSchedule best;
+  double bestCost = 1e30;
+  for (int v = 0; v < static_cast<int>(stage.axes.size()); v++) {
+    const StageAxis& axis = stage.axes[v];
+    const int64_t n = std::min(axis.region.size, axis.extent);
+    if (axis.reduce || n < 2) continue;
+    int lanes = lanesWanted;
+    while (lanes / 2 >= n && lanes > 4) lanes /= 2;
+    const auto dot = dotAlong(plan, stage, v, target);
+    const auto grouped = dot ? operandsOf(*dot, plan, list, stage, accesses, axis, lanes, target)
+                             : std::optional<Operands>();
+    const Operands operands =
+        grouped ? *grouped : operandsAlong(list, stage, accesses, axis, lanes, target);
+    const int64_t align = isConstant(axis.region.base, 0) ? 0 : axis.region.size;
+    const int apart = pagesApart(stage, accesses, axis, target);
+    const auto consider = [&](int u, bool across) {
+      const int64_t m = u < 0 ? 1 : std::min(stage.axes[u].region.size, stage.axes[u].extent);
+      const int64_t smallest =
+          u < 0 || !idempotent(stage) ? 1 : smallestExtent(stage.axes[u], list);
+      const bool none = operands.packed.empty();
+      const TileShape t =
+          registerTile({n, smallestExtent(axis, list), align, m, std::min(smallest, m), lanes,
+                        !none, operands.direct || none, across, updates(stage),
+                        loadsAlong(accesses, axis, u < 0 ? nullptr : &stage.axes[u]),
+                        u < 0 ? 0 : rowsApart(accesses, stage.axes[u])},
+                       target);
+      if (t.score == 0 || (across && t.unroll < 8)) return;
+      const double after = across
+                               ? resultCost(accesses, stage.axes[u], std::log2(lanes), lanes, depth)
+                               : resultCost(accesses, axis, 0, lanes, depth);
+      const double pages = kPageSlots * apart / (t.vectors * t.unroll);
+      const double steps = grouped ? dot->steps : 1;
+      double total = (steps / std::max(t.score, 1e-6) + operands.cost + after + pages) / lanes;
+      if (u >= 0)  // rows that share lines of the operand that is broadcast
+        for (const StageAccess& a : accesses)
+          if (a.reduced && !a.isStore && strideAlong(*a.buffer, a.index, stage.axes[u].var) == 1)
+            total *= 0.98;
+      if (total >= bestCost) return;
+      bestCost = total;
+      best.vectorAxis = v;
+      best.lanes = lanes;
+      best.vectors = t.vectors;
+      best.unrollAxis = t.unroll > 1 ? u : -1;
+      best.unroll = t.unroll;
+      best.packed = operands.packed;
+      best.across = across;
+      best.dotAxis = grouped ? dot->axis : -1;
+      best.group = grouped ? dot->group : 1;
+      best.dotRow = grouped ? dot->row : "";
+    };
+    for (int u = -1; u < static_cast<int>(stage.axes.size()); u++) {
+      if (u == v || (u >= 0 && stage.axes[u].reduce)) continue;
+      consider(u, false);
+      if (u >= 0 && lanes >= 8 && lanes <= kTurnedLanes) consider(u, true);
+    }
+  }
+  if (best.vectorAxis < 0) return chooseSimple(plan, list, stage, target);
+  best.order = loopOrder(stage, accesses, best.vectorAxis);
+  // Panels go outside of all that they don't depend on: one stays in a near cache while the rows go by.
+  const auto rank = [&](int axis) {
+    if (stage.axes[axis].reduce) return 4;
+    if (axis == best.vectorAxis) return 1;
+    if (axis == best.unrollAxis) return 3;
+    for (const StageAccess& a : accesses)
+      if (a.reduced &&
+          std::find(best.packed.begin(), best.packed.end(), a.buffer->name) != best.packed.end() &&
+          mentions(a.index, stage.axes[axis].var))
+        return 0;
+    return 2;
+  };
+  std::stable_sort(best.order.begin(), best.order.end(),
+                   [&](int a, int b) { return rank(a) < rank(b); });
+  return best;
+}
+
+}  // namespace tektite
