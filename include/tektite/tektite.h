@@ -72,6 +72,8 @@ struct Settings {
   /// Pairs of names of the model's nodes: never in one kernel ("*": with no other), or in one whatever it costs. Error: no such node, or
   /// a pair that no kernel can hold.
   std::vector<std::pair<std::string, std::string>> cut, force;
+  /// Let the graph interpreter execute what can't be a kernel; explain() names each such node and its cost. Otherwise it's an error.
+  bool allowFallback = false;
   std::map<std::string, int64_t> dims;  ///< numbers for named dims that no input's shape decides
   bool cache = true;                    ///< keep compiled code on disk
   std::string cacheFolder;  ///< "": $TEKTITE_CACHE, $XDG_CACHE_HOME/tektite or ~/.cache/tektite
@@ -84,6 +86,7 @@ struct Summary {
   int64_t bytes, bytesUnfused,
       bytesMinimum;  ///< main-memory traffic of a run, planned; at least: inputs, constants and outputs once
   int64_t peakBytes, peakBytesUnfused;  ///< of intermediate values
+  int fallbacks;                        ///< nodes that the graph interpreter executes
   int compilations;  ///< programs compiled so far: one for each set of extents, and for each part of a model in parts
 };
 

@@ -43,6 +43,7 @@ CompileOptions optionsOf(const Settings& settings) {
   options.target = settings.target == "host" ? hostTarget() : findTarget(settings.target);
   options.threads = settings.threads > 0 ? settings.threads : hardwareThreads();
   options.fusion.unfused = !settings.fuse;
+  if (settings.allowFallback) options.fallback = [](const Fallback&) {};  // explain() has them
   options.fusion.cut = settings.cut;
   options.fusion.force = settings.force;
   switch (settings.numerics) {
@@ -337,6 +338,7 @@ Summary Executable::summary() const {
     all.bytesUnfused += r.bytesUnfused;
     all.bytesMinimum += r.bytesMinimum;
     all.peakBytes = std::max(all.peakBytes, r.peakBytes);
+    all.fallbacks += static_cast<int>(r.fallbacks.size());
     all.peakBytesUnfused = std::max(all.peakBytesUnfused, r.peakBytesUnfused);
   }
   all.compilations = state_->compilations();

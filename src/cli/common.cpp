@@ -146,6 +146,11 @@ CompileOptions compileOptions(const Options& options, Progress& progress) {
   compile.fusion.force = namePairs(options, "--fuse");
   compile.passes = passOptions(options);
   compile.threads = threadsOf(options);
+  compile.file = options.text("MODEL");
+  if (options.given("--allow-fallback"))
+    compile.fallback = [](const Fallback& f) {
+      std::fprintf(stderr, "fallback: node '%s': %s\n", f.node.c_str(), toText(f).c_str());
+    };
   if (!options.given("--no-cache"))
     compile.cacheFolder =
         options.given("--cache-dir") ? options.text("--cache-dir") : defaultCacheFolder();

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <limits>
 
+#include "runtime/fallback.h"
 #include "runtime/kernels.h"
 #include "runtime/memory_plan.h"
 #include "runtime/pack.h"
@@ -373,11 +374,10 @@ std::shared_ptr<const Program> compile(const Graph& prepared, const CompileOptio
     const Role role = roleOf(node);
     const bool fixed = std::all_of(node.results.begin(), node.results.end(),
                                    [](const TensorType& t) { return t.isStatic(); });
-    if (role == Role::Unsupported || !fixed) {
-      userError("node '{}': {} can't be compiled yet",
-                node.origin.empty() ? fmt::format("%{}", i) : node.origin,
-                fixed ? "a call of a host routine" : "a result whose shape depends on data");
-    }
+    TEKTITE_CHECK(role != Role::Unsupported, "%{} is in no group\n{}", i, toText(program->graph));
+    if (!fixed) refuse(options, node, i, "a result whose shape depends on data");
+    if (role == Role::Host && !node.as<Call>() && !options.interpret)
+      program->fallbacks.push_back(fallBack(options, node, i));
     if (role == Role::Group) groups.push_back(static_cast<int>(i));
   }
   program->planSeconds = secondsSince(start);

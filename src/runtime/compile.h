@@ -19,6 +19,9 @@ struct CompileOptions {
       false;         ///< groups are executed by the graph interpreter: slow, and needs no code
   bool code = true;  ///< off: everything but object code, to look at
   bool reuseMemory = true;  ///< off: every value keeps its memory until the end of the run
+  /// What can't be a kernel goes to the graph interpreter, and is told here once a compilation. Not set: it is refused.
+  std::function<void(const Fallback&)> fallback;
+  std::string file;         ///< the model's, for messages
   std::string cacheFolder;  ///< "": no cache on disk
   std::function<void(std::string_view stage, size_t done, size_t total)>
       progress;  ///< may be called from several threads, one at a time

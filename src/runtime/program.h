@@ -53,6 +53,13 @@ struct KernelInfo {
   KernelFunction function = nullptr;
 };
 
+/// A node that is no kernel: the graph interpreter executes it, which takes long. (Host routines are no fallbacks: they are code.)
+struct Fallback {
+  std::string node, kind;  ///< its name in the model; "loop", "scan", "if"
+  double steps = 0;        ///< scalar steps of a run; of a loop's body once
+};
+std::string toText(const Fallback&);  ///< one line
+
 /// A compiled model with static shapes. Immutable; sessions run it.
 struct Program {
   Graph graph;  ///< of groups
@@ -62,6 +69,7 @@ struct Program {
   std::vector<Slot> slots;
   std::vector<Step> steps;
   std::vector<KernelInfo> kernels;
+  std::vector<Fallback> fallbacks;
   int64_t arenaBytes = 0, zeroedBytes = 0, packedBytes = 0, constantBytes = 0;
   int64_t scratchBytes = 0;  ///< of each thread
   double planSeconds = 0, codeSeconds = 0;

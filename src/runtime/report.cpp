@@ -167,6 +167,7 @@ Report makeReport(const Program& fused, const Program* unfused) {
   report.bytesMinimum = minimumBytes(fused);
   report.peakBytes = fused.arenaBytes;
   report.edges = fused.ledger.edges;
+  report.fallbacks = fused.fallbacks;
   if (unfused) {
     const Totals apart = totalsOf(*unfused);
     report.launchesUnfused = apart.launches;
@@ -204,6 +205,8 @@ std::string toText(const Report& report, bool edges) {
     line("time", secondsText(report.seconds),
          report.secondsUnfused < 0 ? "" : secondsText(report.secondsUnfused));
   if (report.simulated) text += simulatedText(*report.simulated);
+  for (const Fallback& f : report.fallbacks)
+    text += fmt::format("fallback: node '{}': {}\n", f.node, toText(f));
   if (edges) {
     text += "\nedges\n";
     for (const Edge& edge : report.edges) text += "  " + toText(edge) + "\n";
@@ -240,6 +243,9 @@ std::string toJson(const Report& report) {
   json["predicted_ms_unfused"] = report.predictedUnfused * 1e3;
   if (report.simulated) json["simulated"] = jsonOf(*report.simulated);
   if (report.simulatedUnfused) json["simulated_unfused"] = jsonOf(*report.simulatedUnfused);
+  json["fallbacks"] = Json::array();
+  for (const Fallback& f : report.fallbacks)
+    json["fallbacks"].push_back({{"node", f.node}, {"kind", f.kind}, {"steps", f.steps}});
   json["edges"] = Json::array();
   for (const Edge& edge : report.edges) json["edges"].push_back(jsonOf(edge));
   return json.dump(2);

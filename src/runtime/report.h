@@ -21,6 +21,7 @@ struct KernelReport {
 };
 struct Report {
   std::vector<KernelReport> kernels;
+  std::vector<Fallback> fallbacks;
   int64_t launches = 0, launchesUnfused = 0;
   int64_t bytes = 0, bytesUnfused = 0,
           bytesMinimum = 0;                     ///< minimum: inputs, constants and outputs once

@@ -1,5 +1,6 @@
 #include <chrono>
 #include <cstring>
+#include <exception>
 
 #include "runtime/interpret.h"
 #include "runtime/program.h"
@@ -36,7 +37,8 @@ struct Session::State {
   std::vector<Patch> patches;  // pointers to buffers of the caller
   std::vector<Memory> staged;  // by slot: for buffers of the caller that aren't aligned
   std::vector<std::pair<void*, int>> unstage;
-  bool alone = true;  // every step is thread 0's
+  bool alone = true;          // every step is thread 0's
+  std::exception_ptr failed;  // of a body, which only thread 0 runs: the others are waiting for it
 };
 
 Session::Session(std::shared_ptr<const Program> program, Team* team)
@@ -128,7 +130,13 @@ void Session::execute(int number, int thread, int threads) {
       std::memcpy(buffers[1], buffers[0],
                   static_cast<size_t>(program_->slots[step.slots[1]].bytes));
       return;
-    case Step::Body: interpretNode(program_->graph, step.node, buffers); return;
+    case Step::Body:
+      try {
+        if (!s.failed) interpretNode(program_->graph, step.node, buffers);
+      } catch (...) {
+        s.failed = std::current_exception();
+      }
+      return;
   }
 }
 
@@ -144,11 +152,13 @@ void Session::runThread(void* self, int thread) {
 
 void Session::run(const void* const* inputs, void* const* outputs) {
   bind(inputs, outputs);
+  state_->failed = nullptr;
   if (state_->alone || !state_->team || state_->team->threads() == 1) {
     for (size_t i = 0; i < program_->steps.size(); ++i) execute(static_cast<int>(i), 0, 1);
   } else {
     state_->team->run(runThread, this);
   }
+  if (state_->failed) std::rethrow_exception(state_->failed);
   for (const auto& [buffer, slot] : state_->unstage)
     std::memcpy(buffer, state_->slots[slot], state_->staged[slot].size());
 }
@@ -156,6 +166,7 @@ void Session::run(const void* const* inputs, void* const* outputs) {
 void Session::runTimed(const void* const* inputs, void* const* outputs,
                        std::vector<double>& seconds, const std::function<void(int step)>& after) {
   bind(inputs, outputs);
+  state_->failed = nullptr;
   seconds.resize(program_->steps.size());
   struct One {
     Session* session;
@@ -175,6 +186,7 @@ void Session::runTimed(const void* const* inputs, void* const* outputs,
           &one);
     }
     seconds[i] += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (state_->failed) std::rethrow_exception(state_->failed);
     if (after) after(one.step);
   }
   for (const auto& [buffer, slot] : state_->unstage)

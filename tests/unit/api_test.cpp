@@ -203,6 +203,24 @@ TEST(Api, shapesThatARunDecides) {
       << refused;
 }
 
+TEST(Api, controlFlowAsANodeIsAFallback) {
+  const api::Model model = api::Model::parse(R"(graph (x: f32[3]) {
+  %1 = const 5 : i64
+  %2 = const 1 : bool
+  %3 = loop %1, %2 [x] [] body (i: i64, on: bool, s: f32[3]) {
+    %3 = map (s) { $0 + $0 } : f32[3]
+    return on, %3
+  } : f32[3]
+  return %3
+})");
+  api::Settings settings = quick();
+  EXPECT_THROW(model.compile(settings), std::runtime_error);
+  settings.allowFallback = true;
+  api::Executable program = model.compile(settings);
+  EXPECT_EQ(program.summary().fallbacks, 1);
+  EXPECT_NE(program.explain().find("fallback: node '%3'"), std::string::npos);
+}
+
 TEST(Api, wrongUseIsOneLine) {
   EXPECT_EQ(messageOf([] { api::Model::load("missing.onnx"); }),
             "missing.onnx: No such file or directory");
