@@ -26,6 +26,17 @@ graph (dim n: 0..64, x: f32[n x 8]) {
   return %1
 }
 G
+cat >loop.tk <<'G'
+graph (x: f32[3]) {
+  %1 = const 5 : i64
+  %2 = const 1 : bool
+  %3 = loop %1, %2 [x] [] body (i: i64, on: bool, s: f32[3]) {
+    %3 = map (s) { $0 + $0 } : f32[3]
+    return on, %3
+  } : f32[3]
+  return %3
+}
+G
 printf 'graph (x: f32[4x8]) {\n  return y\n}\n' >bad.tk
 printf 'not a model' >bad.onnx
 mkdir empty
@@ -57,6 +68,15 @@ expect 0 "$tektite" ops --markdown
 expect 0 "$tektite" run good.tk -o outputs --json; json "d['ok'] and d['outputs'][0]['shape'] == [4, 8]"
 expect 0 "$tektite" run good.tk --expect outputs --json; json "d['ok'] and d['outputs'][0]['max_abs_err'] == 0"
 expect 0 "$tektite" run good.tk --expect outputs --target interpret --unfused
+expect 0 "$tektite" run loop.tk --allow-fallback -o loops
+grep -q "^fallback: node '%3': a loop that the graph interpreter executes, 3 scalar steps each time round$" err || fail "no fallback said: $(cat err)"
+expect 0 "$tektite" run loop.tk --target interpret -o loops
+for n in 1 3; do  # inputs and outputs of two extents
+  "$tektite" run dims.tk --dim n=$n -o in$n >out && mv in$n/output_0.npy in$n/input_0.npy && cp -r in$n set$n
+  "$tektite" run dims.tk --inputs in$n -o set$n >out
+done
+expect 0 "$tektite" run dims.tk --inputs set1,set3,set1 --expect set1,set3,set1 --json; json "d['ok'] and [r['compilations'] for r in d['runs']] == [1, 2, 2]"
+expect 1 "$tektite" run dims.tk --inputs set1,set3 --expect set1,set1
 expect 1 "$tektite" run good.tk --seed 2 --expect outputs --json; json "not d['ok']"
 mkdir swapped && cp outputs/output_0.npy swapped/output_1.npy && cp outputs/output_1.npy swapped/output_0.npy
 expect 1 "$tektite" run good.tk --expect swapped

@@ -8,6 +8,7 @@
 #include "ir/graph.h"
 #include "onnx/import.h"
 #include "runtime/array.h"
+#include "runtime/compare.h"
 #include "runtime/compile.h"
 #include "support/options.h"
 
@@ -17,6 +18,7 @@ constexpr int kSame = 0, kDiffers = 1, kWrongUse = 2;  // exit codes
 
 // The commands: each prints its report to standard output and answers the exit code.
 int run(const Options&);
+int runSets(const Options&);  ///< several sets of inputs, of any shapes, in one session
 int compileTo(const Options&);
 int opt(const Options&);
 int explain(const Options&);
@@ -74,5 +76,6 @@ std::vector<Array> newOutputs(const Program&);
 std::vector<const void*> pointersTo(const std::vector<Array>&);
 std::vector<void*> writablePointersTo(const std::vector<Array>&);
 int threadsOf(const Options&);
+Tolerance toleranceOf(const Options&);
 
 }  // namespace tektite::cli

@@ -22,12 +22,6 @@ struct Checked {
   Comparison comparison;
 };
 
-Tolerance toleranceOf(const Options& options) {
-  Tolerance tolerance{options.real("--rtol"), options.real("--atol"), {}};
-  if (options.given("--max-rel")) tolerance.ofLargest = options.real("--max-rel");
-  return tolerance;
-}
-
 std::vector<Checked> checkOutputs(const Options& options, const std::vector<std::string>& names,
                                   const std::vector<Array>& outputs) {
   std::vector<Checked> checked;
@@ -149,7 +143,14 @@ void printReports(Prepared p, Team& team) {
 
 }  // namespace
 
+Tolerance toleranceOf(const Options& options) {
+  Tolerance tolerance{options.real("--rtol"), options.real("--atol"), {}};
+  if (options.given("--max-rel")) tolerance.ofLargest = options.real("--max-rel");
+  return tolerance;
+}
+
 int run(const Options& options) {
+  if (options.texts("--inputs").size() > 1) return runSets(options);
   Progress progress;
   Prepared p = prepareModel(options, progress);
   Team team(p.options.threads);
