@@ -155,13 +155,74 @@ void nms(const Call& call, const Buffers& in, const Buffers& out) {
   integers(out[1])[0] = count;
 }
 
+/// The k places of a row that come first: by value, NaN greater than any number, equals in their order. `T`: holds every value exactly.
+template <class T>
+void firstPlaces(const std::vector<T>& row, size_t k, bool largest, std::vector<int64_t>& places) {
+  const auto before = [&](int64_t x, int64_t y) {
+    const T a = row[static_cast<size_t>(x)], b = row[static_cast<size_t>(y)];
+    if (a != b && a == a && b == b) return largest ? b < a : a < b;
+    if ((a == a) != (b == b)) return (a == a) != largest;  // one is NaN
+    return x < y;
+  };
+  places.resize(row.size());
+  std::iota(places.begin(), places.end(), 0);
+  const auto middle = places.begin() + static_cast<std::ptrdiff_t>(k);
+  if (k < row.size()) std::nth_element(places.begin(), middle, places.end(), before);
+  std::sort(places.begin(), middle, before);
+}
+
+/// extremes (values) axis, largest -> values and their places [.., k, ..]: the first k along the axis, in order.
+template <class T, class LoadElement>
+void extremesOf(const Call& call, const Buffers& in, const Buffers& out, LoadElement load) {
+  const RoutineBuffer& x = in[0];
+  const auto axis = static_cast<size_t>(call.numbers.at("axis").at(0));
+  const bool largest = call.numbers.at("largest").at(0) != 0;
+  const int64_t n = x.shape.at(axis), k = out[0].shape.at(axis);
+  int64_t inner = 1;
+  for (size_t i = axis + 1; i < x.shape.size(); ++i) inner *= x.shape[i];
+  const size_t size = static_cast<size_t>(bytes(x.type));
+  std::vector<T> row(static_cast<size_t>(n));
+  std::vector<int64_t> places;
+  for (int64_t r = 0; n > 0 && r < elements(x) / n; ++r) {
+    const int64_t from = r / inner * n * inner + r % inner, to = r / inner * k * inner + r % inner;
+    for (int64_t i = 0; i < n; ++i) row[static_cast<size_t>(i)] = load(x, from + i * inner);
+    firstPlaces(row, static_cast<size_t>(k), largest, places);
+    for (int64_t i = 0; i < k; ++i) {
+      const int64_t place = places[static_cast<size_t>(i)];
+      std::memcpy(
+          static_cast<char*>(out[0].data) + static_cast<size_t>(to + i * inner) * size,
+          static_cast<const char*>(x.data) + static_cast<size_t>(from + place * inner) * size,
+          size);
+      integers(out[1])[to + i * inner] = place;
+    }
+  }
+}
+
+void extremes(const Call& call, const Buffers& in, const Buffers& out) {
+  const RoutineBuffer &x = in[0], &first = out[0];
+  const auto axis = static_cast<size_t>(call.numbers.at("axis").at(0));
+  if (first.shape.size() != x.shape.size() || first.shape.at(axis) > x.shape.at(axis))
+    userError("extremes: {} elements of {} are wanted", first.shape.at(axis), x.shape.at(axis));
+  const auto whole = [](const RoutineBuffer& b, int64_t i) {
+    return loadInteger(b.type, b.data, i);
+  };
+  if (isFloat(x.type))
+    extremesOf<double>(call, in, out, numberAt);
+  else if (x.type == DType::U64)
+    extremesOf<uint64_t>(call, in, out, whole);
+  else
+    extremesOf<int64_t>(call, in, out, whole);
+}
+
 struct Routine {
   std::string_view name;
   size_t operands, results;
   void (*run)(const Call&, const Buffers&, const Buffers&);
 };
-constexpr Routine kRoutines[] = {
-    {"places", 1, 2, places}, {"unique", 1, 4, unique}, {"nms", 5, 2, nms}};
+constexpr Routine kRoutines[] = {{"places", 1, 2, places},
+                                 {"unique", 1, 4, unique},
+                                 {"nms", 5, 2, nms},
+                                 {"extremes", 1, 2, extremes}};
 
 const Routine* find(std::string_view name) {
   for (const Routine& r : kRoutines)
