@@ -49,6 +49,25 @@ DType accumulatorOf(DType a, DType b) {
   return bytes(a) < 4 && bytes(b) < 4 ? DType::I32 : bytes(a) < bytes(b) ? b : a;
 }
 
+/// Loads `$1[..]` of index operands: integers, with as many indices as they have axes, everywhere within them.
+void needLoads(const Builder& b, const Expr& e, const std::vector<Value>& indices,
+               const std::vector<Expr>& shape) {
+  for (Value v : indices)
+    if (b.dtype(v) != DType::I64 && b.dtype(v) != DType::I32)
+      userError("indices of {}, expected i64 or i32", name(b.dtype(v)));
+  for (const Expr& x : loadsOf(e)) {
+    const Load& l = *x.as<Load>();
+    const size_t k = std::stoul(l.buffer.substr(1)) - 1;
+    TEKTITE_CHECK(k < indices.size(), "{} is no index operand", toText(x));
+    if (static_cast<int>(l.index.size()) != b.rank(indices[k]))
+      userError("indices are {}, expected rank {}", toText(b.type(indices[k])), l.index.size());
+    for (size_t a = 0; a < l.index.size(); a++)
+      if (!inRange(l.index[a], b.type(indices[k]).shape[a], shape, b.graph.ranges()))
+        userError("indices are {}, used at each place of {}", toText(b.type(indices[k])),
+                  toText(TensorType{DType::I64, shape}).substr(3));
+  }
+}
+
 bool isIdentity(const View& v, const std::vector<Expr>& from, const std::vector<Expr>& to) {
   if (v.guard || v.fill || from.size() != to.size()) return false;
   for (size_t i = 0; i < from.size(); i++) {
@@ -75,6 +94,8 @@ std::vector<Expr> broadcastShapes(const std::vector<Expr>& a, const std::vector<
   }
   return out;
 }
+
+void Builder::missing() { userError("an input is missing"); }
 
 Value Builder::append(NodeKind kind, std::vector<Value> operands, TensorType type) {
   for (Expr& e : type.shape) e = normalDim(e);
@@ -128,7 +149,7 @@ Value Builder::lift(Value v, int rank) {
 Value Builder::map(std::string_view text, const std::vector<Value>& operands,
                    std::optional<DType> result) {
   for (const Value v : operands)
-    if (!v) userError("an input is missing");
+    if (!v) missing();
   Lexer in(text, "scalar text");
   std::unordered_map<std::string, Expr> names;
   const Names scope{
@@ -178,6 +199,9 @@ Value Builder::convert(Value v, DType to) {
 
 Value Builder::reduce(std::string_view combine, Value v, std::vector<int> axes) {
   if (normalAxes(axes, rank(v), "reduce").empty()) return v;
+  if (!combines(combine, dtype(v)))
+    userError("reduce: '{}' of {}, expected {}", combine, toText(type(v)),
+              dtype(v) == DType::Bool ? "numbers" : "bools or integers");
   return reduce(builtinCombine(combine, dtype(v)), {v}, std::move(axes))[0];
 }
 
@@ -202,6 +226,7 @@ Value Builder::contract(std::string_view spec, Value a, Value b, std::optional<D
   std::map<char, Expr> extents;
   for (int i = 0; i < 2; i++) {
     const TensorType& t = type(operands[i]);
+    if (t.dtype == DType::Bool) userError("contract: found {}, expected numbers", toText(t));
     if (static_cast<int>(c.inputs[i].size()) != t.rank())
       userError("contract: labels '{}' for {}", c.inputs[i], toText(t));
     for (int k = 0; k < t.rank(); k++) {
@@ -254,9 +279,8 @@ Value Builder::view(Value v, std::vector<Expr> shape, std::vector<Expr> index, E
 
 Value Builder::gather(Value data, const std::vector<Value>& indices, std::vector<Expr> shape,
                       std::vector<Expr> index, Expr fill) {
-  for (Value v : indices)
-    if (dtype(v) != DType::I64 && dtype(v) != DType::I32)
-      userError("gather: indices of {}, expected i64 or i32", name(dtype(v)));
+  for (Expr& e : shape) e = normalDim(e);
+  for (const Expr& e : index) needLoads(*this, e, indices, shape);
   return makeView(data, indices, std::move(shape), View{std::move(index), {}, std::move(fill)});
 }
 
@@ -283,6 +307,11 @@ Value Builder::update(Value base, const std::vector<Value>& indices, Value value
                       std::vector<Expr> index, std::string combine) {
   if (dtype(base) != dtype(values))
     userError("update of {} by {}", toText(type(base)), toText(type(values)));
+  if (static_cast<int>(index.size()) != rank(base))
+    userError("update: {} indices for {}", index.size(), toText(type(base)));
+  if (!combine.empty() && !combines(combine, dtype(base)))
+    userError("update by '{}' of {}", combine, toText(type(base)));
+  for (const Expr& e : index) needLoads(*this, e, indices, type(values).shape);
   std::vector<Value> operands{base};
   operands.insert(operands.end(), indices.begin(), indices.end());
   operands.push_back(values);

@@ -17,7 +17,10 @@ class Builder {
   Value constant(TensorType type, std::shared_ptr<const ConstData> data, std::string name = "");
   Value splat(DType type, double value, std::vector<Expr> shape = {});
   Value integers(const std::vector<int64_t>& values);  ///< i64, rank 1
-  const TensorType& type(Value v) const { return graph.type(v); }
+  const TensorType& type(Value v) const {
+    if (!v) missing();
+    return graph.type(v);
+  }
   int rank(Value v) const { return type(v).rank(); }
   DType dtype(Value v) const { return type(v).dtype; }
 
@@ -70,6 +73,7 @@ class Builder {
   Value fromKnown(const std::vector<Expr>& values, bool scalar, DType type = DType::I64);
 
  private:
+  [[noreturn]] static void missing();  // UserError: an input
   Value append(NodeKind kind, std::vector<Value> operands, TensorType type);
   Value lift(Value v, int rank);  // by leading axes of 1
   Value makeView(Value v, std::vector<Value> indices, std::vector<Expr> shape, View view);

@@ -65,6 +65,10 @@ Combine builtinCombine(std::string_view name, DType type) {
 }
 
 bool isBuiltinCombine(std::string_view name) { return find(name) != nullptr; }
+bool combines(std::string_view name, DType type) {
+  const Row* row = find(name);
+  return row && resultType(row->op, std::vector{type, type});
+}
 
 Combine argCombine(bool largest, DType type) {
   const Expr m = var("m", type), n = var("n", type), i = var("i"), j = var("j");

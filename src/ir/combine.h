@@ -23,6 +23,7 @@ struct Combine {
 /// The one-value combines that need no declaration: sum, product, max, min, any, all; as signs in kernels: + * max min | &.
 Combine builtinCombine(std::string_view name, DType type);
 bool isBuiltinCombine(std::string_view name);
+bool combines(std::string_view name, DType type);  ///< is it one for values of this type?
 /// The index of the first (smallest index) extreme: (value, i64 index) pairs. NaN counts as the extreme.
 Combine argCombine(bool largest, DType type);
 

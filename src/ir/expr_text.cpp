@@ -9,6 +9,22 @@
 namespace tektite {
 namespace {
 
+/// What the arguments of an op are to be.
+std::string_view wanted(TypeRule rule) {
+  switch (rule) {
+    case TypeRule::Num: return "numbers of one type";
+    case TypeRule::Flt: return "floats of one type";
+    case TypeRule::Int: return "integers of one type";
+    case TypeRule::Bit: return "bools, or integers of one type";
+    case TypeRule::Cmp: return "one type";
+    case TypeRule::Sel: return "a bool and two of one type";
+    case TypeRule::Tst: return "a float";
+    case TypeRule::ToBits: return "f16, f32 or f64";
+    case TypeRule::FromBits: return "i16, i32 or i64";
+  }
+  return "";
+}
+
 // ---- printing
 
 std::string number(const Imm& i, DType t) {
@@ -192,7 +208,8 @@ class Parser {
     if (!resultType(t.op, types)) {
       std::string found;
       for (DType d : types) found += fmt::format("{}{}", found.empty() ? "" : ", ", name(d));
-      in_.failAt(t.token, fmt::format("'{}' doesn't take ({})", i.name, found));
+      in_.failAt(t.token,
+                 fmt::format("'{}' doesn't take ({}), expected {}", i.name, found, wanted(i.rule)));
     }
     return apply(t.op, std::move(args));
   }

@@ -42,7 +42,7 @@ class Declared {
       TensorType type{t.elem_type() ? dtypeOfNumber(t.elem_type()) : DType::F32, {}};
       for (int axis = 0; axis < t.shape().dim_size(); axis++) {
         const auto& d = t.shape().dim(axis);
-        if (d.has_dim_value())
+        if (d.has_dim_value() && d.dim_value() >= 0)
           type.shape.emplace_back(d.dim_value());
         else
           type.shape.push_back(var(dimName(
@@ -64,6 +64,10 @@ class Declared {
          tensor.shape().dim()) {  // some exporters write -1 or "?" for every dim they don't know
       const bool named = std::any_of(d.dim_param().begin(), d.dim_param().end(),
                                      [](unsigned char c) { return std::isalnum(c); });
+      if (d.has_dim_value() && d.dim_value() < -1)
+        userError(
+            "input '{}': axis {} has extent {}, expected 0 or more, or -1 where it isn't known",
+            i.name(), axis, d.dim_value());
       if (d.has_dim_value() && d.dim_value() >= 0) {
         type.shape.push_back(d.dim_value());
       } else {

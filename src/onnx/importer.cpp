@@ -157,10 +157,6 @@ std::shared_ptr<Scope> Importer::run(Builder& into, std::vector<Frame>& stack) {
       if (placed_) throw;  // an inner node said it
       placed_ = true;
       userError("node '{}' ({}): {}", name, n.op_type(), e.what());
-    } catch (const std::out_of_range&) {  // definitions index axes and lists by at()
-      placed_ = true;
-      userError("node '{}' ({}): an input has fewer axes, or a list fewer elements, than expected",
-                name, n.op_type());
     }
     stack[depth - 1].next++;
   }

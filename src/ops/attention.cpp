@@ -92,7 +92,7 @@ Value softmaxOf(Builder& b, Value x) {
 }
 
 const OpDef attention{
-    "Attention",
+    "Attention", Takes{"f3-4 f3-4 f3-4 *2-4 f4 f4 i1"},
     [](Builder& b, const OpCall& c) -> Values {
       Value q = c.at(0), k = c.at(1), v = c.at(2);
       const bool flat = b.rank(q) == 3;
@@ -145,7 +145,7 @@ const OpDef attention{
 
 /// Pairs of channels turned by the angle of their position.
 const OpDef rotary{
-    "RotaryEmbedding",
+    "RotaryEmbedding", Takes{"f3-4 =2-3 =2-3 i2"},
     [](Builder& b, const OpCall& c) -> Values {
       const Value x = c.at(0);
       const bool flat = b.rank(x) == 3;
@@ -184,7 +184,7 @@ const OpDef rotary{
 
 /// A state of keys by values, decayed, corrected and written to at each step.
 const OpDef linearAttention{
-    "LinearAttention", [](Builder& b, const OpCall& c) -> Values {
+    "LinearAttention", Takes{"f3 f3 f3 f4 f3 f3"}, [](Builder& b, const OpCall& c) -> Values {
       const int64_t heads = c.integer("q_num_heads"), kvHeads = c.integer("kv_num_heads");
       const std::string rule = c.text("update_rule", "gated_delta");
       const bool gated = rule.starts_with("gated"), delta = rule.ends_with("delta");
@@ -236,7 +236,7 @@ const OpDef linearAttention{
     }};
 
 const OpDef causalConv{
-    "CausalConvWithState", [](Builder& b, const OpCall& c) -> Values {
+    "CausalConvWithState", Takes{"f3 =3 =1 =3"}, [](Builder& b, const OpCall& c) -> Values {
       const Value x = c.at(0), w = c.at(1);
       const DType t = b.dtype(x);
       const auto s = b.type(x).shape;
@@ -260,9 +260,11 @@ const OpDef causalConv{
 
 /// Writes a block of steps into a cache, from a place a row of the batch.
 const OpDef tensorScatter{
-    "TensorScatter", [](Builder& b, const OpCall& c) -> Values {
+    "TensorScatter", Takes{"*1+ =1+ i1"}, [](Builder& b, const OpCall& c) -> Values {
       const Value cache = c.at(0), block = c.at(1);
       const int axis = axisOf(c.integer("axis", -2), b.rank(cache));
+      if (b.rank(block) != b.rank(cache))
+        userError("input 1 is {}, expected rank {}", toText(b.type(block)), b.rank(cache));
       const std::string mode = c.text("mode", "linear");
       auto index = coordinates(b.rank(cache));
       Expr& at = index[static_cast<size_t>(axis)];
@@ -272,7 +274,7 @@ const OpDef tensorScatter{
                       index, "");
     }};
 
-const OpDef swiGlu{"SwiGLU", [](Builder& b, const OpCall& c) -> Values {
+const OpDef swiGlu{"SwiGLU", Takes{"f ="}, [](Builder& b, const OpCall& c) -> Values {
                      const double alpha = c.real("alpha", 1);
                      return b.map(alpha == 1
                                       ? std::string("a * sigmoid(a) * b")

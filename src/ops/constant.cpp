@@ -22,18 +22,18 @@ const OpDef constant{"Constant", [](Builder& b, const OpCall& c) -> Values {
                        userError("attribute 'value' is missing");
                      }};
 
-const OpDef constantOfShape{"ConstantOfShape", [](Builder& b, const OpCall& c) -> Values {
-                              const std::vector<Expr> shape = needKnown(b, c.at(0), "the shape");
-                              if (!c.given("value")) return b.splat(DType::F32, 0, shape);
-                              const TensorAttribute& t = c.tensor("value");
-                              if (t.type.elements() != 1)
-                                userError("attribute 'value' has {} elements, expected 1",
-                                          t.type.elements());
-                              return b.broadcast(b.reshape(b.constant(t.type, t.data), {}), shape);
-                            }};
+const OpDef constantOfShape{
+    "ConstantOfShape", Takes{"i1"}, [](Builder& b, const OpCall& c) -> Values {
+      const std::vector<Expr> shape = needKnown(b, c.at(0), "the shape");
+      if (!c.given("value")) return b.splat(DType::F32, 0, shape);
+      const TensorAttribute& t = c.tensor("value");
+      if (t.type.elements() != 1)
+        userError("attribute 'value' has {} elements, expected 1", t.type.elements());
+      return b.broadcast(b.reshape(b.constant(t.type, t.data), {}), shape);
+    }};
 
 const OpDef range{
-    "Range", [](Builder& b, const OpCall& c) -> Values {
+    "Range", Takes{"n n n"}, [](Builder& b, const OpCall& c) -> Values {
       const DType t = b.dtype(c.at(0));
       if (isFloat(t)) {
         const double start = needScalar(b, c.at(0), "the start"),
@@ -43,7 +43,7 @@ const OpDef range{
         return b.map(imm(t, start) + cast(t, var("d0")) * imm(t, delta), {}, {n});
       }
       const auto one = [&](size_t i, const char* what) {
-        return needKnown(b, c.at(i), what).at(0);
+        return onlyOf(needKnown(b, c.at(i), what));
       };
       const Expr start = one(0, "the start"), limit = one(1, "the limit");
       const int64_t delta = needStatic(one(2, "the delta"), "the delta");
@@ -59,17 +59,17 @@ const OpDef range{
     }};
 
 const OpDef eyeLike{
-    "EyeLike", [](Builder& b, const OpCall& c) -> Values {
+    "EyeLike", Takes{"*2"}, [](Builder& b, const OpCall& c) -> Values {
       const Value x = c.at(0);
       const DType t = c.given("dtype") ? dtypeOfNumber(c.integer("dtype")) : b.dtype(x);
       return b.map(cast(t, eq(var("d0") + c.integer("k", 0), var("d1"))), {}, b.type(x).shape);
     }};
 
 const OpDef trilu{
-    "Trilu", [](Builder& b, const OpCall& c) -> Values {
+    "Trilu", Takes{"*2+ i"}, [](Builder& b, const OpCall& c) -> Values {
       const Value x = c.at(0);
       const DType t = b.dtype(x);
-      const Expr k = c.has(1) ? Expr(needIntegers(b, c.at(1), "the diagonal").at(0)) : Expr(0);
+      const Expr k = c.has(1) ? Expr(onlyOf(needIntegers(b, c.at(1), "the diagonal"))) : Expr(0);
       const Expr row = var(coordinate(b.rank(x) - 2)) + k, column = var(coordinate(b.rank(x) - 1));
       const Expr kept = c.integer("upper", 1) ? le(row, column) : le(column, row);
       return b.map(
@@ -80,7 +80,7 @@ const OpDef trilu{
 /// The windows of signal processing, over `n` or, periodic, n of n + 1 points.
 Value cosineWindow(Builder& b, const OpCall& c, double a0, double a1, double a2) {
   const DType t = dtypeOfNumber(c.integer("output_datatype", 1));
-  const Expr n = needKnown(b, c.at(0), "the size").at(0);
+  const Expr n = onlyOf(needKnown(b, c.at(0), "the size"));
   const Expr points = cast(DType::F32, c.integer("periodic", 1) ? n : n - 1);
   const Value at =
       b.map(cast(DType::F32, var("d0")) * imm(DType::F32, 6.283185307179586) / points, {}, {n});
@@ -89,13 +89,13 @@ Value cosineWindow(Builder& b, const OpCall& c, double a0, double a1, double a2)
             {at}),
       t);
 }
-const OpDef hann{"HannWindow", [](Builder& b, const OpCall& c) -> Values {
+const OpDef hann{"HannWindow", Takes{"i"}, [](Builder& b, const OpCall& c) -> Values {
                    return cosineWindow(b, c, 0.5, 0.5, 0);
                  }};
-const OpDef hamming{"HammingWindow", [](Builder& b, const OpCall& c) -> Values {
+const OpDef hamming{"HammingWindow", Takes{"i"}, [](Builder& b, const OpCall& c) -> Values {
                       return cosineWindow(b, c, 25. / 46, 21. / 46, 0);
                     }};
-const OpDef blackman{"BlackmanWindow", [](Builder& b, const OpCall& c) -> Values {
+const OpDef blackman{"BlackmanWindow", Takes{"i"}, [](Builder& b, const OpCall& c) -> Values {
                        return cosineWindow(b, c, 0.42, 0.5, 0.08);
                      }};
 

@@ -95,6 +95,8 @@ const OpDef scanOp{
       for (const int64_t f : c.integers("scan_output_directions", std::vector<int64_t>{}))
         reverse.push_back(f != 0);
       const auto inAxes = c.integers("scan_input_axes", std::vector<int64_t>(count, 0));
+      if (inAxes.size() != count)
+        userError("attribute 'scan_input_axes' has {} numbers, expected {}", inAxes.size(), count);
       HostLoop loop{"body", "", false};
       for (size_t i = 0; i < c.in.size(); i++) {
         if (i < states)
@@ -123,8 +125,10 @@ const OpDef scan8{
     [](Builder& b, const OpCall& c) -> Values {
       const Body& body = c.body("body");
       const auto count = static_cast<size_t>(c.integer("num_scan_inputs"));
-      if (count + 1 > c.in.size())
-        userError("attribute 'num_scan_inputs' is {}, there are {} inputs", count, c.in.size() - 1);
+      for (size_t i = 1; i < c.in.size(); i++) shapeFrom(b, c.at(i), 1, "an input");
+      if (c.in.empty() || count > c.in.size() - 1)
+        userError("attribute 'num_scan_inputs' is {}, there are {} inputs",
+                  c.integer("num_scan_inputs"), c.in.size());
       if (c.has(0)) userError("sequence lengths are not supported");
       const size_t states = c.in.size() - 1 - count;
       std::vector<bool> reverse;
@@ -155,7 +159,7 @@ const OpDef scan8{
 /// Running sums or products along an axis, a recurrence.
 Values cumulative(Builder& b, const OpCall& c, const char* step, double identity) {
   const Value x = c.at(0);
-  const int axis = axisOf(needIntegers(b, c.at(1), "the axis").at(0), b.rank(x));
+  const int axis = axisOf(onlyOf(needIntegers(b, c.at(1), "the axis")), b.rank(x));
   const bool exclusive = c.integer("exclusive", 0), reverse = c.integer("reverse", 0);
   const Value in = moved(b, x, axis, 0);
   std::vector<Expr> shape = b.type(in).shape;
@@ -168,9 +172,9 @@ Values cumulative(Builder& b, const OpCall& c, const char* step, double identity
                         });
   return moved(b, out[1], 0, axis);
 }
-const OpDef cumSum{"CumSum",
+const OpDef cumSum{"CumSum", Takes{"n1+ i0-1"},
                    [](Builder& b, const OpCall& c) { return cumulative(b, c, "a + b", 0); }};
-const OpDef cumProd{"CumProd",
+const OpDef cumProd{"CumProd", Takes{"n1+ i0-1"},
                     [](Builder& b, const OpCall& c) { return cumulative(b, c, "a * b", 1); }};
 
 }  // namespace

@@ -7,12 +7,19 @@
 
 namespace tektite {
 
+constexpr int64_t kMostReach = int64_t{1}
+                               << 30;  // of kernels, strides and pads: no index overflows
+
 std::vector<int64_t> listOf(const OpCall& c, std::string_view attribute, size_t size,
                             int64_t otherwise) {
   auto list = c.integers(attribute, std::vector<int64_t>(size, otherwise));
   if (list.empty()) list.assign(size, otherwise);
   if (list.size() != size)
     userError("attribute '{}' has {} numbers, expected {}", attribute, list.size(), size);
+  for (const int64_t n : list)
+    if (n < (otherwise == 1 ? 1 : -kMostReach) || n > kMostReach)
+      userError("attribute '{}' has a {}, expected {} to {}", attribute, n,
+                otherwise == 1 ? 1 : -kMostReach, kMostReach);
   return list;
 }
 
@@ -44,8 +51,8 @@ Windows windowsOf(const Builder& b, const OpCall& c, Value x, std::vector<int64_
               mode);
   const bool up = c.integer("ceil_mode", 0) != 0;
   for (size_t i = 0; i < n; i++) {
-    if (w.strides[i] < 1 || w.dilations[i] < 1 || kernel[i] < 1)
-      userError("a kernel, stride or dilation is less than 1");
+    if (kernel[i] < 1 || kernel[i] > kMostReach)
+      userError("a kernel has extent {}, expected 1 to {}", kernel[i], kMostReach);
     const Expr extent = b.type(x).shape.at(static_cast<size_t>(b.rank(x)) - n + i);
     const int64_t reach = (kernel[i] - 1) * w.dilations[i] + 1, s = w.strides[i];
     if (mode == "VALID") w.before[i] = w.after[i] = 0;
@@ -142,7 +149,7 @@ void checkRanks(const Builder& b, Value x, Value w) {
 namespace {
 
 const OpDef conv{
-    "Conv", [](Builder& b, const OpCall& c) -> Values {
+    "Conv", Takes{"f3+ =3+ =1"}, [](Builder& b, const OpCall& c) -> Values {
       const Value x = c.at(0), w = c.at(1);
       checkRanks(b, x, w);
       const DType t = b.dtype(x);

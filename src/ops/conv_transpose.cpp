@@ -140,7 +140,7 @@ Value resultOf(Builder& b, const Transposed& c) {
 }
 
 const OpDef convTranspose{
-    "ConvTranspose", [](Builder& b, const OpCall& call) -> Values {
+    "ConvTranspose", Takes{"f3+ =3+ =1"}, [](Builder& b, const OpCall& call) -> Values {
       const Value x = call.at(0), w = call.at(1);
       checkRanks(b, x, w);
       const auto kernel = kernelOf(b, call, w);

@@ -58,7 +58,7 @@ const OpDef hardSwish{"HardSwish", "a * max(0, min(1, a / 6 + 0.5))"};
 const OpDef prelu{"PRelu", "select(a < 0, a * b, a)", 7};
 
 // Before version 7 slopes were those of axis 1.
-const OpDef prelu1{"PRelu", [](Builder& b, const OpCall& c) -> Values {
+const OpDef prelu1{"PRelu", Takes{"n1+ =0-1"}, [](Builder& b, const OpCall& c) -> Values {
                      const Value x = c.at(0), slope = c.at(1);
                      const bool one = b.type(slope).isStatic() && b.type(slope).elements() == 1;
                      return b.map(

@@ -24,7 +24,7 @@ Shape sub(const Shape& s, size_t from, size_t to) {
 
 /// One place, known: a slice. Several places of a known shape: chosen now. Else data is read by data.
 const OpDef gatherOp{
-    "Gather", [](Builder& b, const OpCall& c) -> Values {
+    "Gather", Takes{"*1+ i"}, [](Builder& b, const OpCall& c) -> Values {
       const Value data = c.at(0), indices = c.at(1);
       const Shape shape = b.type(data).shape;
       const auto axis = static_cast<size_t>(axisOf(c.integer("axis", 0), b.rank(data)));
@@ -58,7 +58,7 @@ const OpDef gatherOp{
     }};
 
 const OpDef gatherElements{
-    "GatherElements", [](Builder& b, const OpCall& c) -> Values {
+    "GatherElements", Takes{"*1+ i1+"}, [](Builder& b, const OpCall& c) -> Values {
       const Value data = c.at(0), indices = c.at(1);
       const auto axis = static_cast<size_t>(axisOf(c.integer("axis", 0), b.rank(data)));
       Shape index = coordinates(b.rank(data));
@@ -68,14 +68,17 @@ const OpDef gatherElements{
 
 /// The last axis of the indices holds a place in the axes after the batch.
 const OpDef gatherNd{
-    "GatherND", [](Builder& b, const OpCall& c) -> Values {
+    "GatherND", Takes{"*1+ i1+"}, [](Builder& b, const OpCall& c) -> Values {
       const Value data = c.at(0), indices = c.at(1);
       const Shape& shape = b.type(data).shape;
       const Shape& places = b.type(indices).shape;
       const auto batch = static_cast<size_t>(c.integer("batch_dims", 0)), outer = places.size() - 1;
       const auto depth = static_cast<size_t>(
           needStatic(places.at(places.size() - 1), "the last extent of the indices"));
-      if (batch + depth > shape.size())
+      if (batch > outer || batch > shape.size())
+        userError("attribute 'batch_dims' is {}, inputs are {} and {}", c.integer("batch_dims", 0),
+                  toText(b.type(data)), toText(b.type(indices)));
+      if (depth > shape.size() - batch)
         userError("indices have {} numbers a place, at most {} fit", depth, shape.size() - batch);
       const Shape d = coordinates(static_cast<int>(outer + shape.size() - batch - depth));
       Shape index = sub(d, 0, batch);
@@ -105,16 +108,19 @@ Values scatterElements(Builder& b, const OpCall& c) {
   index[axis] = fromEnd(indexLoad(b, 1, indices, index), b.type(data).shape.at(axis));
   return b.update(data, {indices}, c.at(2), index, combineOf(c));
 }
-const OpDef scatterElementsOp{"ScatterElements", scatterElements};
-const OpDef scatter{"Scatter", scatterElements};
+const OpDef scatterElementsOp{"ScatterElements", Takes{"*1+ i1+ =1+"}, scatterElements};
+const OpDef scatter{"Scatter", Takes{"*1+ i1+ =1+"}, scatterElements};
 
 const OpDef scatterNd{
-    "ScatterND", [](Builder& b, const OpCall& c) -> Values {
+    "ScatterND", Takes{"*1+ i1+ ="}, [](Builder& b, const OpCall& c) -> Values {
       const Value data = c.at(0), indices = c.at(1), values = c.at(2);
       const Shape& shape = b.type(data).shape;
       const size_t outer = b.type(indices).shape.size() - 1;
       const auto depth =
           static_cast<size_t>(needStatic(lastExtent(b, indices), "the last extent of the indices"));
+      if (depth > shape.size() || b.type(values).shape.size() != outer + shape.size() - depth)
+        userError("inputs are {}, {} and {}: updates of rank {} expected", toText(b.type(data)),
+                  toText(b.type(indices)), toText(b.type(values)), outer + shape.size() - depth);
       const Shape d = coordinates(b.rank(values));
       Shape index;
       for (size_t k = 0; k < depth; k++)
@@ -127,7 +133,7 @@ const OpDef scatterNd{
 
 /// The first `lengths[batch]` steps of each member of the batch turned round.
 const OpDef reverseSequence{
-    "ReverseSequence", [](Builder& b, const OpCall& c) -> Values {
+    "ReverseSequence", Takes{"*2+ i1"}, [](Builder& b, const OpCall& c) -> Values {
       const Value x = c.at(0);
       const int time = axisOf(c.integer("time_axis", 0), b.rank(x)),
                 batch = axisOf(c.integer("batch_axis", 1), b.rank(x));
@@ -140,12 +146,12 @@ const OpDef reverseSequence{
 
 /// values = [off, on]; an index out of range lights nothing.
 const OpDef oneHot{
-    "OneHot", [](Builder& b, const OpCall& c) -> Values {
+    "OneHot", Takes{"n n *1"}, [](Builder& b, const OpCall& c) -> Values {
       Value indices = c.at(0);
       const int rank = b.rank(indices) + 1, axis = axisOf(c.integer("axis", -1), rank);
       const Expr depth = c.has(1) && scalarOf(b, c.at(1))
                              ? Expr(static_cast<int64_t>(*scalarOf(b, c.at(1))))
-                             : needKnown(b, c.at(1), "the depth").at(0);
+                             : onlyOf(needKnown(b, c.at(1), "the depth"));
       indices = unsqueeze(b, b.convert(indices, DType::I64), {axis});
       Shape shape = b.type(indices).shape;
       shape[static_cast<size_t>(axis)] = depth;

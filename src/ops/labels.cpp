@@ -74,11 +74,11 @@ const OpDef oneHot{"OneHotEncoder",
                    1, kDomain};
 
 /// Columns side by side.
-const OpDef features{"FeatureVectorizer",
+const OpDef features{"FeatureVectorizer", Takes{"n1-2..."},
                      [](Builder& b, const OpCall& c) -> Values {
                        std::vector<Value> parts;
-                       for (const Value v : c.in) {
-                         const Value x = b.convert(v, DType::F32);
+                       for (size_t i = 0; i < c.in.size(); i++) {
+                         const Value x = b.convert(c.at(i), DType::F32);
                          parts.push_back(b.rank(x) == 1 ? unsqueeze(b, x, {1}) : x);
                        }
                        if (parts.empty()) userError("nothing to join");

@@ -13,7 +13,7 @@ Value vectorOf(Builder& b, const std::vector<double>& values) {
 }
 Value floats(Builder& b, Value x) { return b.convert(x, DType::F32); }
 
-const OpDef scaler{"Scaler",
+const OpDef scaler{"Scaler", Takes{"n1-2"},
                    [](Builder& b, const OpCall& c) -> Values {
                      const Value offset = vectorOf(b, c.reals("offset")),
                                  scale = vectorOf(b, c.reals("scale"));
@@ -21,7 +21,7 @@ const OpDef scaler{"Scaler",
                    },
                    1, kDomain};
 
-const OpDef normalizer{"Normalizer",
+const OpDef normalizer{"Normalizer", Takes{"n1-2"},
                        [](Builder& b, const OpCall& c) -> Values {
                          const std::string norm = c.text("norm", "MAX");
                          const Value x = floats(b, c.at(0));
@@ -39,7 +39,7 @@ const OpDef normalizer{"Normalizer",
                        },
                        1, kDomain};
 
-const OpDef binarizer{"Binarizer",
+const OpDef binarizer{"Binarizer", Takes{"n"},
                       [](Builder& b, const OpCall& c) -> Values {
                         return b.map(
                             fmt::format("select({} < a, 1, a * 0)", number(c.real("threshold", 0))),
@@ -47,7 +47,7 @@ const OpDef binarizer{"Binarizer",
                       },
                       1, kDomain};
 
-const OpDef imputer{"Imputer",
+const OpDef imputer{"Imputer", Takes{"n"},
                     [](Builder& b, const OpCall& c) -> Values {
                       const Value values = vectorOf(b, c.reals("imputed_value_floats"));
                       const double replaced = c.real("replaced_value_float", 0);
@@ -58,7 +58,7 @@ const OpDef imputer{"Imputer",
                     },
                     1, kDomain};
 
-const OpDef features{"ArrayFeatureExtractor",
+const OpDef features{"ArrayFeatureExtractor", Takes{"*1+ i"},
                      [](Builder& b, const OpCall& c) -> Values {
                        const Value x = c.at(0),
                                    which = b.reshape(c.at(1), {productOf(b.type(c.at(1)).shape)});
@@ -73,8 +73,9 @@ Value linear(Builder& b, const OpCall& c, int64_t targets) {
   const Value x = floats(b, c.at(0));
   auto coefficients = c.reals("coefficients");
   const int64_t width = needStatic(lastExtent(b, x), "the number of features");
-  if (static_cast<int64_t>(coefficients.size()) < targets * width)
-    userError("{} coefficients, expected {}", coefficients.size(), targets * width);
+  const auto given = static_cast<int64_t>(coefficients.size());
+  if (targets < 1 || width < 1 || targets > given / width)
+    userError("{} coefficients, expected {} times {}", given, targets, width);
   coefficients.resize(static_cast<size_t>(targets * width));  // some files have more than are read
   Value y = b.contract("ni,ti->nt", x, constantOf(b, DType::F32, coefficients, {targets, width}));
   if (c.given("intercepts")) y = b.map("a + b", {y, vectorOf(b, c.reals("intercepts"))});
@@ -90,7 +91,7 @@ Value transformed(Builder& b, Value y, const std::string& how) {
   return b.map("a / b", {e, b.reduce("sum", e, {1})});
 }
 
-const OpDef regressor{"LinearRegressor",
+const OpDef regressor{"LinearRegressor", Takes{"n1-2"},
                       [](Builder& b, const OpCall& c) -> Values {
                         return transformed(b, linear(b, c, c.integer("targets", 1)),
                                            c.text("post_transform", "NONE"));
@@ -98,9 +99,9 @@ const OpDef regressor{"LinearRegressor",
                       1, kDomain};
 
 const OpDef classifier{
-    "LinearClassifier",
+    "LinearClassifier", Takes{"n1-2"},
     [](Builder& b, const OpCall& c) -> Values {
-      const auto labels = c.integers("classlabels_ints");
+      const auto labels = labelsOf(c, "classlabels_ints");
       const auto classes = static_cast<int64_t>(labels.size());
       const auto rows =
           c.given("intercepts") ? static_cast<int64_t>(c.reals("intercepts").size()) : classes;

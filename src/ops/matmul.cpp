@@ -40,13 +40,13 @@ Value product(Builder& b, Value x, Value y, std::optional<DType> accumulator) {
 
 namespace {
 
-const OpDef matMul{"MatMul", [](Builder& b, const OpCall& c) -> Values {
+const OpDef matMul{"MatMul", Takes{"n1+ n1+"}, [](Builder& b, const OpCall& c) -> Values {
                      const DType t = b.dtype(c.at(0));
                      return b.convert(product(b, c.at(0), c.at(1), accumulatorOf(t)), t);
                    }};
 
 const OpDef gemm{
-    "Gemm", [](Builder& b, const OpCall& c) -> Values {
+    "Gemm", Takes{"n2 =2 =0-2"}, [](Builder& b, const OpCall& c) -> Values {
       const DType t = b.dtype(c.at(0));
       const double alpha = c.real("alpha", 1), beta = c.real("beta", 1);
       if (b.rank(c.at(0)) != 2 || b.rank(c.at(1)) != 2)

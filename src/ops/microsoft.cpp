@@ -138,7 +138,7 @@ const OpDef range{"Range",
                   1, kMicrosoft};
 const OpDef expandDims{"ExpandDims",
                        [](Builder& b, const OpCall& c) -> Values {
-                         const int64_t axis = needIntegers(b, c.at(1), "the axis").at(0);
+                         const int64_t axis = onlyOf(needIntegers(b, c.at(1), "the axis"));
                          return unsqueeze(b, c.at(0), {axisOf(axis, b.rank(c.at(0)) + 1)});
                        },
                        1, kMicrosoft};

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "ops/attention_parts.h"
@@ -68,7 +69,7 @@ Expr keysOf(Builder& b, const AttentionParts& p) {
 
 /// One product makes queries, keys and values.
 const OpDef attention{
-    "Attention",
+    "Attention", Takes{"f3 f2 f1 i1-3 f5 f2-4 i0-1"},
     [](Builder& b, const OpCall& c) -> Values {
       // inputs: x [batch, steps, in], weight [in, q + k + v], bias, mask, past [2, batch, heads, before, size], added to the scores
       const int64_t heads = c.integer("num_heads");
@@ -99,7 +100,7 @@ Value packed(Builder& b, Value v, int64_t i) {
 }
 
 const OpDef multiHead{
-    "MultiHeadAttention",
+    "MultiHeadAttention", Takes{"f3-5 f3-5 f3-4 f1 i1-3 f2-4 f4 f4"},
     [](Builder& b, const OpCall& c) -> Values {
       // inputs: query, key, value, bias, padding mask, added to the scores, past keys, past values
       const int64_t heads = c.integer("num_heads");
@@ -134,7 +135,7 @@ const OpDef multiHead{
 
 /// Channels turned by their position's angle: x, position ids ([1]: of the first step, or [batch, steps]), tables of cosines and sines.
 const OpDef rotary{
-    "RotaryEmbedding",
+    "RotaryEmbedding", Takes{"f3-4 i0-2 f2 f2"},
     [](Builder& b, const OpCall& c) -> Values {
       const Value x = c.at(0);
       const auto shape = b.type(x).shape;
@@ -148,7 +149,9 @@ const OpDef rotary{
       const int64_t turned = c.integer("rotary_embedding_dim", 0);
       if (flat && heads == 0) {
         const int64_t half = needStatic(b.type(c.at(2)).shape.at(1), "the table's width");
-        heads = needStatic(shape.at(2), "the hidden size") / (turned ? turned : 2 * half);
+        const int64_t size = turned ? turned : 2 * half;
+        if (size < 1) userError("heads of {} channels", size);
+        heads = needStatic(shape.at(2), "the hidden size") / size;
       }
       std::map<std::string, Attribute> attributes = {{"interleaved", c.integer("interleaved", 0)},
                                                      {"rotary_embedding_dim", turned}};
@@ -179,10 +182,13 @@ Value appended(Builder& b, Value past, Value now, Value places) {
 
 /// Heads share keys and values; the cache grows by this call's, and rows of a batch may hold different numbers of keys.
 const OpDef groupQuery{
-    "GroupQueryAttention",
+    "GroupQueryAttention", Takes{"f3 f3 f3 f4 f4 i1-2 i0-1 f2 f2 i2 f2-4"},
     [](Builder& b, const OpCall& c) -> Values {
       // inputs: query, key, value, past keys, past values, last key's number a row, number of keys, cosines, sines, positions, added to the scores
       const int64_t heads = c.integer("num_heads"), kvHeads = c.integer("kv_num_heads");
+      constexpr int64_t kMostHeads = 1 << 20;
+      if (std::min(heads, kvHeads) < 1 || std::max(heads, kvHeads) > kMostHeads)
+        userError("{} heads and {} of keys", heads, kvHeads);
       AttentionParts p;
       if (c.has(1)) {
         p.q = headsFirst(b, c.at(0), heads);

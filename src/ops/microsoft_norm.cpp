@@ -53,7 +53,7 @@ const OpDef skipSimplifiedNorm{"SkipSimplifiedLayerNormalization",
                                1, kMicrosoft};
 
 /// Word, position and segment embeddings, added and normalised; then how many keys are open in each row, and the sum.
-const OpDef embedNorm{"EmbedLayerNormalization",
+const OpDef embedNorm{"EmbedLayerNormalization", Takes{"i2 i2 f2 f2 f2 f1 f1 i2 i2"},
                       [](Builder& b, const OpCall& c) -> Values {
                         // inputs: ids, segments, words, positions, segment words, scale, bias, mask, position ids
                         const Value ids = c.at(0);

@@ -1,6 +1,7 @@
 #include <numeric>
 
 #include "ops/op.h"
+#include "ops/product.h"
 #include "ops/util.h"
 #include "support/check.h"
 
@@ -28,18 +29,23 @@ const OpDef bitCast{"BitCast", [](Builder& b, const OpCall& c) -> Values {
 
 /// The sum of overlapping blocks: each place of the image gathers from the blocks that cover it.
 const OpDef col2im{
-    "Col2Im", [](Builder& b, const OpCall& c) -> Values {
+    "Col2Im", Takes{"n3 i1 i1"}, [](Builder& b, const OpCall& c) -> Values {
       const Value x = c.at(0);
       const DType t = b.dtype(x);
       const auto image = needIntegers(b, c.at(1), "the image's shape"),
                  block = needIntegers(b, c.at(2), "the block's shape");
       const size_t n = image.size();
-      const auto strides = c.integers("strides", std::vector<int64_t>(n, 1)),
-                 dilations = c.integers("dilations", std::vector<int64_t>(n, 1)),
-                 pads = c.integers("pads", std::vector<int64_t>(2 * n, 0));
+      const auto strides = listOf(c, "strides", n, 1), dilations = listOf(c, "dilations", n, 1),
+                 pads = listOf(c, "pads", 2 * n, 0);
       const auto s = b.type(x).shape;
-      const int64_t kernel =
-          std::accumulate(block.begin(), block.end(), int64_t{1}, std::multiplies<>());
+      if (block.size() != n) userError("a block over {} axes of {}", block.size(), n);
+      int64_t kernel = 1;
+      for (size_t i = 0; i < n; i++) {
+        constexpr int64_t kMost = 1 << 20;
+        if (block[i] < 1 || block[i] > kMost || image[i] < 0 || kernel * block[i] > kMost)
+          userError("a block of {} in an image of {}", block[i], image[i]);
+        kernel *= block[i];
+      }
       const Expr channels = simplified(b, floorDiv(s.at(1), kernel));
       std::vector<Expr> split = {s.at(0), channels}, wide = {s.at(0), channels},
                         index = {var("d0"), var("d1")}, counts;
@@ -68,13 +74,13 @@ const OpDef col2im{
 
 /// Scatters pooled values back to the places they came from.
 const OpDef maxUnpool{
-    "MaxUnpool", [](Builder& b, const OpCall& c) -> Values {
+    "MaxUnpool", Takes{"n3+ i3+ i1"}, [](Builder& b, const OpCall& c) -> Values {
       const Value x = c.at(0), places = c.at(1);
       const auto s = b.type(x).shape;
       const auto kernel = c.integers("kernel_shape");
       const size_t n = kernel.size();
-      const auto strides = c.integers("strides", std::vector<int64_t>(n, 1)),
-                 pads = c.integers("pads", std::vector<int64_t>(2 * n, 0));
+      if (n + 2 != s.size()) userError("a kernel over {} axes for {}", n, toText(b.type(x)));
+      const auto strides = listOf(c, "strides", n, 1), pads = listOf(c, "pads", 2 * n, 0);
       std::vector<Expr> pooled = s;
       for (size_t i = 0; i < n; i++) {
         const size_t at = s.size() - n + i;
@@ -107,7 +113,7 @@ Value determinant(Builder& b, const std::vector<std::vector<Value>>& m) {
   }
   return sum;
 }
-const OpDef det{"Det", [](Builder& b, const OpCall& c) -> Values {
+const OpDef det{"Det", Takes{"f2+"}, [](Builder& b, const OpCall& c) -> Values {
                   const Value x = c.at(0);
                   const auto s = b.type(x).shape;
                   const int rank = b.rank(x);

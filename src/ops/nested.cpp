@@ -40,7 +40,9 @@ std::vector<Value> scan(Builder& b, const std::vector<Value>& states,
   if (scanned.empty()) userError("a recurrence over nothing");
   std::vector<TensorType> inputs;
   for (const Value s : states) inputs.push_back(b.type(s));
-  const Expr steps = b.type(scanned[0]).shape.at(0);
+  if (b.rank(scanned[0]) == 0)
+    userError("steps of {}, expected axis 0", toText(b.type(scanned[0])));
+  const Expr steps = b.type(scanned[0]).shape[0];
   for (const Value s : scanned) {
     TensorType t = b.type(s);
     if (t.rank() == 0 || !(t.shape[0] == steps))

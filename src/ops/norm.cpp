@@ -41,7 +41,7 @@ Values batchNormTraining(Builder& b, const OpCall& c) {
 
 /// By stored statistics: one multiplication and one addition a channel, whose factors are constants where the parameters are.
 const OpDef batchNorm{
-    "BatchNormalization", [](Builder& b, const OpCall& c) -> Values {
+    "BatchNormalization", Takes{"f2+ f1 f1 f1 f1"}, [](Builder& b, const OpCall& c) -> Values {
       if (c.integer("training_mode", 0)) return batchNormTraining(b, c);
       const Value x = c.at(0);
       const DType t = accumulatorOf(b.dtype(x));
@@ -56,7 +56,7 @@ const OpDef batchNorm{
     }};
 
 const OpDef layerNorm{
-    "LayerNormalization", [](Builder& b, const OpCall& c) -> Values {
+    "LayerNormalization", Takes{"f1+ f f"}, [](Builder& b, const OpCall& c) -> Values {
       const Value x = c.at(0);
       const DType t = b.dtype(x), wide = accumulatorOf(t);
       const std::vector<int> axes = axisRange(axisOf(c.integer("axis", -1), b.rank(x)), b.rank(x));
@@ -67,7 +67,7 @@ const OpDef layerNorm{
     }};
 
 const OpDef rmsNorm{
-    "RMSNormalization", [](Builder& b, const OpCall& c) -> Values {
+    "RMSNormalization", Takes{"f1+ f"}, [](Builder& b, const OpCall& c) -> Values {
       const Value x = c.at(0);
       const DType t = b.dtype(x);
       const std::vector<int> axes = axisRange(axisOf(c.integer("axis", -1), b.rank(x)), b.rank(x));
@@ -77,19 +77,19 @@ const OpDef rmsNorm{
       return b.map("a * b", {b.convert(b.map("a / b", {wide, root}), t), c.at(1)});
     }};
 
-const OpDef instanceNorm{"InstanceNormalization", [](Builder& b, const OpCall& c) -> Values {
-                           const Value x = c.at(0);
-                           const int rank = b.rank(x);
-                           const Normal n = normalized(b, b.convert(x, accumulatorOf(b.dtype(x))),
-                                                       axisRange(2, rank), c.real("epsilon", 1e-5));
-                           return b.map("a * b + c",
-                                        {b.convert(n.y, b.dtype(x)), alongAxis(b, c.at(1), 1, rank),
-                                         alongAxis(b, c.at(2), 1, rank)});
-                         }};
+const OpDef instanceNorm{
+    "InstanceNormalization", Takes{"f3+ f1 f1"}, [](Builder& b, const OpCall& c) -> Values {
+      const Value x = c.at(0);
+      const int rank = b.rank(x);
+      const Normal n = normalized(b, b.convert(x, accumulatorOf(b.dtype(x))), axisRange(2, rank),
+                                  c.real("epsilon", 1e-5));
+      return b.map("a * b + c", {b.convert(n.y, b.dtype(x)), alongAxis(b, c.at(1), 1, rank),
+                                 alongAxis(b, c.at(2), 1, rank)});
+    }};
 
 /// Scale and bias a channel; a group before version 21.
 const OpDef groupNorm{
-    "GroupNormalization",
+    "GroupNormalization", Takes{"f3+ f1 f1"},
     [](Builder& b, const OpCall& c) -> Values {
       const Value x = c.at(0);
       const auto shape = b.type(x).shape;
@@ -111,7 +111,7 @@ const OpDef groupNorm{
     18};
 
 const OpDef meanVariance{
-    "MeanVarianceNormalization", [](Builder& b, const OpCall& c) -> Values {
+    "MeanVarianceNormalization", Takes{"f1+"}, [](Builder& b, const OpCall& c) -> Values {
       const std::vector<int> axes =
           axesOf(c.integers("axes", std::vector<int64_t>{0, 2, 3}), b.rank(c.at(0)));
       const Value x = c.at(0), mean = meanOver(b, x, axes), centred = b.map("a - b", {x, mean});
@@ -119,7 +119,7 @@ const OpDef meanVariance{
     }};
 
 const OpDef lpNorm{
-    "LpNormalization", [](Builder& b, const OpCall& c) -> Values {
+    "LpNormalization", Takes{"f1+"}, [](Builder& b, const OpCall& c) -> Values {
       const Value x = c.at(0);
       const int axis = axisOf(c.integer("axis", -1), b.rank(x));
       const int64_t p = c.integer("p", 2);
@@ -130,7 +130,7 @@ const OpDef lpNorm{
 
 /// Across channels: x / (bias + alpha / size * sum of squares of the channels around)^beta
 const OpDef lrn{
-    "LRN", [](Builder& b, const OpCall& c) -> Values {
+    "LRN", Takes{"f2+"}, [](Builder& b, const OpCall& c) -> Values {
       const Value x = c.at(0);
       const int rank = b.rank(x);
       const int64_t size = c.integer("size");

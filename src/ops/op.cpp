@@ -1,7 +1,6 @@
 #include "ops/op.h"
 
 #include <algorithm>
-#include <stdexcept>
 #include <tuple>
 
 #include "support/check.h"
@@ -95,6 +94,12 @@ OpDef::OpDef(std::string_view name, OpFunction build, int since, std::string_vie
   registry().push_back(this);
 }
 
+OpDef::OpDef(std::string_view name, Takes takes, OpFunction build, int since,
+             std::string_view domain)
+    : OpDef(name, std::move(build), since, domain) {
+  this->takes = takes;
+}
+
 OpDef::OpDef(std::string_view name, const char* text, int since, std::string_view domain)
     : OpDef(
           name,
@@ -131,22 +136,23 @@ const OpDef& needOp(std::string_view domain, std::string_view name, int opset) {
 }
 
 namespace {
-/// Definitions read axes of inputs and elements of attributes by number; one that isn't there is the model's fault.
 std::vector<Value> defined(const OpDef& def, Builder& b, const OpCall& call) {
-  try {
-    const size_t before = b.graph.nodes.size();
-    std::vector<Value> results = def.build(b, call);
-    for (size_t n = before; n < b.graph.nodes.size(); n++)
-      for (const TensorType& t : b.graph.nodes[n].results)
-        for (const Expr& extent : t.shape)
-          if (const auto size = asInteger(extent); size && *size < 0)
-            userError("a result of shape {} has a negative extent", toText(t));
-    return results;
-  } catch (const InternalError& e) {  // of scalar functions and the builder, about types
-    userError("inputs of these types don't fit {}: {}", call.op, e.what());
-  } catch (const std::out_of_range&) {
-    userError("an input has fewer axes, or an attribute fewer elements, than {} needs", call.op);
-  }
+  checkOperands(b, call, def.takes);
+  const size_t before = b.graph.nodes.size();
+  std::vector<Value> results = def.build(b, call);
+  for (size_t n = before; n < b.graph.nodes.size(); n++)
+    for (const TensorType& t : b.graph.nodes[n].results) {
+      constexpr double kMostElements = 0x1p59;  // their bytes are a 64-bit number
+      double elements = 1;
+      for (const Expr& extent : t.shape) {
+        const auto size = asInteger(extent);
+        if (size && *size < 0) userError("a result of shape {} has a negative extent", toText(t));
+        if (size) elements *= static_cast<double>(*size);
+      }
+      if (elements > kMostElements)
+        userError("a result of shape {} has more elements than can be counted", toText(t));
+    }
+  return results;
 }
 }  // namespace
 

@@ -92,6 +92,15 @@ struct HostLoop {
       then;  ///< none: the results as they are
 };
 
+/// What an operator takes, one word an operand: `f` floats, `i` integers, `n` numbers, `b` bool, `*` anything, `=` the type of the first;
+/// then its rank, if it matters: `3`, `3-5`, `3+`. `...` behind the last word: any number of these. Operands may be left out here, not
+/// added; a definition that needs one says so by OpCall::at. "f3+ f3+ f1"
+struct Takes {
+  std::string_view words;
+};
+/// UserError: an operand that isn't so ("input 1 is f32[3], expected integers of rank 2").
+void checkOperands(const Builder&, const OpCall&, Takes);
+
 /// An operator's definition from a version of its operator set on, until a later one of the same name. Registers itself; the registry
 /// holds pointers, so a definition is an object of namespace scope.
 struct OpDef {
@@ -100,8 +109,11 @@ struct OpDef {
   int since;
   std::string_view domain;
   std::string_view scalar;  ///< its scalar text, where it is elementwise
+  Takes takes;              ///< "": anything, until the definition says no
 
   OpDef(std::string_view name, OpFunction build, int since = 1, std::string_view domain = "");
+  OpDef(std::string_view name, Takes takes, OpFunction build, int since = 1,
+        std::string_view domain = "");
   /// Elementwise: scalar text over the operands a, b, c, ...
   OpDef(std::string_view name, const char* text, int since = 1, std::string_view domain = "");
   OpDef(const OpDef&) = delete;

@@ -23,7 +23,7 @@ Value unpacked(Builder& b, Value bytes, int64_t bits, Expr count) {
 
 /// Weights of few bits in blocks along a row, a scale and a zero point a block; y = x W^T + bias.
 const OpDef matMul{
-    "MatMulNBits",
+    "MatMulNBits", Takes{"f1+ i =1-3 *1-3 i1 =1"},
     [](Builder& b, const OpCall& c) -> Values {
       // inputs: x, packed [rows, blocks, bytes], scales, zero points (packed, or real), order of groups, bias
       const int64_t width = c.integer("K"), rows = c.integer("N"), bits = c.integer("bits", 4),
@@ -32,10 +32,12 @@ const OpDef matMul{
         userError("attribute 'bits' is {}, expected 2, 4 or 8", bits);
       if (block < 1 || width < 1 || rows < 1)
         userError("a block of {} in {} x {}", block, rows, width);
-      if (c.has(4)) userError("an order of groups is not supported");
       const int64_t blocks = (width + block - 1) / block, bytes = (block * bits + 7) / 8;
       const DType t = b.dtype(c.at(0));
       const auto spread = [&](Value v) {  // [rows, blocks] to every weight
+        if (c.has(4))                     // which block each column belongs to
+          return b.gather(v, {c.at(4)}, {rows, width},
+                          {var("d0"), indexLoad(b, 1, c.at(4), {var("d1")})}, imm(b.dtype(v), 0));
         return b.view(v, {rows, width}, {var("d0"), floorDiv(var("d1"), block)});
       };
       const Value codes =

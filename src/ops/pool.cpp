@@ -48,7 +48,7 @@ Value places(Builder& b, const Value x, const Pool& p, Value windows, bool colum
   return b.map(outer * size + inner, {}, b.type(windows).shape);
 }
 
-const OpDef maxPool{"MaxPool", [](Builder& b, const OpCall& c) -> Values {
+const OpDef maxPool{"MaxPool", Takes{"n3+"}, [](Builder& b, const OpCall& c) -> Values {
                       const Value x = c.at(0);
                       const Pool p = poolOf(b, c, x);
                       const Value in = windowsIn(b, x, p.windows, lowestOf(b.dtype(x)));
@@ -71,7 +71,7 @@ Expr countAlong(const Windows& w, size_t i, Expr extent, Expr at, bool padded) {
 }
 
 const OpDef averagePool{
-    "AveragePool", [](Builder& b, const OpCall& c) -> Values {
+    "AveragePool", Takes{"f3+"}, [](Builder& b, const OpCall& c) -> Values {
       const Value x = c.at(0);
       const DType t = b.dtype(x);
       const Pool p = poolOf(b, c, x);
@@ -94,7 +94,7 @@ const OpDef averagePool{
           {sum});
     }};
 
-const OpDef lpPool{"LpPool", [](Builder& b, const OpCall& c) -> Values {
+const OpDef lpPool{"LpPool", Takes{"f3+"}, [](Builder& b, const OpCall& c) -> Values {
                      const Value x = c.at(0);
                      const Pool p = poolOf(b, c, x);
                      const std::string power = number(static_cast<double>(c.integer("p", 2)));

@@ -14,7 +14,8 @@ struct Windows {
 /// From the attributes strides, dilations, pads, auto_pad, ceil_mode and the extents of the last axes of `x`.
 Windows windowsOf(const Builder&, const OpCall&, Value x, std::vector<int64_t> kernel);
 
-/// A list attribute of so many numbers, all `otherwise` where it isn't given or empty.
+/// A list attribute of so many numbers, all `otherwise` where it isn't given or empty; UserError: one is absurd, or less than 1 where that is
+/// the standard value.
 std::vector<int64_t> listOf(const OpCall&, std::string_view attribute, size_t size,
                             int64_t otherwise);
 /// The last axes of a convolution's weight; UserError where the attribute kernel_shape says other numbers.

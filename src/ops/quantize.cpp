@@ -41,17 +41,20 @@ Value spread(Builder& b, Value parameter, Value x, int64_t axis, int64_t block) 
   const int at = axisOf(axis, b.rank(x));
   if (rank == 1 && block == 0) return alongAxis(b, parameter, at, b.rank(x));
   if (block < 1) userError("the scale has rank {}, and no block size is given", rank);
+  if (rank != b.rank(x))
+    userError("blocks of {} with parameters {}", toText(b.type(x)), toText(b.type(parameter)));
   auto index = coordinates(rank);
   index[static_cast<size_t>(at)] = floorDiv(index[static_cast<size_t>(at)], block);
   return b.view(parameter, b.type(x).shape, index);
 }
 
 const OpDef quantize{
-    "QuantizeLinear", [](Builder& b, const OpCall& c) -> Values {
+    "QuantizeLinear", Takes{"n f *"}, [](Builder& b, const OpCall& c) -> Values {
       const Value x = c.at(0);
       const int64_t axis = c.integer("axis", 1), block = c.integer("block_size", 0);
       const int64_t asked = c.integer("output_dtype", 0);
       const DType to = c.has(2) ? b.dtype(c.at(2)) : asked ? dtypeOfNumber(asked) : DType::U8;
+      if (!isInteger(to)) userError("numbers are to become {}, expected integers", name(to));
       const Value in = isFloat(b.dtype(x)) ? x : b.convert(x, DType::F32),
                   scale = spread(b, c.at(1), x, axis, block);
       const Value zero = c.has(2) ? spread(b, c.at(2), x, axis, block) : b.splat(to, 0);
@@ -71,7 +74,8 @@ const OpDef dequantize{"DequantizeLinear", [](Builder& b, const OpCall& c) -> Va
                          return b.map("a * b", {b.convert(shifted, t), scale});
                        }};
 
-const OpDef dynamicQuantize{"DynamicQuantizeLinear", [](Builder& b, const OpCall& c) -> Values {
+const OpDef dynamicQuantize{"DynamicQuantizeLinear", Takes{"f"},
+                            [](Builder& b, const OpCall& c) -> Values {
                               const Quantized q = quantizedToRange(b, c.at(0));
                               return {q.values, q.scale, q.zero};
                             }};
@@ -81,7 +85,8 @@ Value perRow(Builder& b, Value zero) {
   return zero && b.rank(zero) == 1 ? unsqueeze(b, zero, {1}) : zero;
 }
 
-const OpDef matMulInteger{"MatMulInteger", [](Builder& b, const OpCall& c) -> Values {
+const OpDef matMulInteger{"MatMulInteger", Takes{"i1+ i1+ i i"},
+                          [](Builder& b, const OpCall& c) -> Values {
                             return product(b, centred(b, c.at(0), perRow(b, c.optional(2))),
                                            centred(b, c.at(1), c.optional(3)), DType::I32);
                           }};
@@ -92,7 +97,8 @@ Value requantized(Builder& b, Value sum, Value x, Value w, Value y, Value zero) 
   return rounded(b, real, b.convert(y, DType::F32), zero, b.dtype(zero));
 }
 
-const OpDef qLinearMatMul{"QLinearMatMul", [](Builder& b, const OpCall& c) -> Values {
+const OpDef qLinearMatMul{"QLinearMatMul", Takes{"i1+ f i i1+ f i f i"},
+                          [](Builder& b, const OpCall& c) -> Values {
                             const Value sum = product(b, centred(b, c.at(0), perRow(b, c.at(2))),
                                                       centred(b, c.at(3), c.at(5)), DType::I32);
                             return requantized(b, sum, perRow(b, c.at(1)), c.at(4),
@@ -119,14 +125,14 @@ Value convolutionOf(Builder& b, const OpCall& c, Value x, Value w) {
 }
 
 const OpDef convInteger{
-    "ConvInteger", [](Builder& b, const OpCall& c) -> Values {
+    "ConvInteger", Takes{"i3+ i3+ i i"}, [](Builder& b, const OpCall& c) -> Values {
       return convolutionOf(b, c,
                            centred(b, c.at(0), perChannel(b, c.optional(2), b.rank(c.at(0)), 1)),
                            centred(b, c.at(1), perChannel(b, c.optional(3), b.rank(c.at(1)), 0)));
     }};
 
 const OpDef qLinearConv{
-    "QLinearConv", [](Builder& b, const OpCall& c) -> Values {
+    "QLinearConv", Takes{"i3+ f i i3+ f i f i i1"}, [](Builder& b, const OpCall& c) -> Values {
       const Value x = c.at(0), w = c.at(3);
       const int rank = b.rank(x);
       Value sum = convolutionOf(b, c, centred(b, x, perChannel(b, c.at(2), rank, 1)),

@@ -11,7 +11,7 @@ using Row = std::vector<Value>;
 /// Weights as integers, with a scale and a zero point of the whole or of each column. What they multiply is rounded to u8 by its own range:
 /// the whole input at once, the state anew in every step.
 const OpDef dynamicLstm{
-    "DynamicQuantizeLSTM",
+    "DynamicQuantizeLSTM", Takes{"f3 i3 i3 f2 i1 f3 f3 f2 f1-2 i1-2 f1-2 i1-2"},
     [](Builder& b, const OpCall& c) -> Values {
       // inputs: X, W, R, B, lengths, h, c, P, W scale, W zero, R scale, R zero; W, R [directions, input, 4 hidden]
       const auto parameter = [&b, &c](size_t input, int direction) {

@@ -189,7 +189,7 @@ class Recurrence {
 using Row = std::vector<Value>;
 
 const OpDef rnn{
-    "RNN", [](Builder& b, const OpCall& c) -> Values {
+    "RNN", Takes{"f3 =3 =3 =2 i1 =3"}, [](Builder& b, const OpCall& c) -> Values {
       Recurrence r(b, c, 1, {"tanh"});
       Row sequence, last;
       for (int d = 0; d < r.directions(); d++) {
@@ -247,7 +247,7 @@ Values lstmOf(Builder& b, const OpCall& c, const LstmProducts& products) {
 namespace {
 
 const OpDef lstm{
-    "LSTM", [](Builder& b, const OpCall& c) -> Values {
+    "LSTM", Takes{"f3 =3 =3 =2 i1 =3 =3 =2"}, [](Builder& b, const OpCall& c) -> Values {
       return lstmOf(
           b, c,
           {[](Builder& b, Value x, Value w, int) { return b.contract("tbi,gi->tbg", x, w); },
@@ -261,7 +261,7 @@ const OpDef lstm{
 
 /// Gates in the order update, reset, hidden.
 const OpDef gru{
-    "GRU", [](Builder& b, const OpCall& c) -> Values {
+    "GRU", Takes{"f3 =3 =3 =2 i1 =3"}, [](Builder& b, const OpCall& c) -> Values {
       Recurrence r(b, c, 3, {"sigmoid", "tanh"});
       const int64_t h = r.hidden();
       const bool before = c.integer("linear_before_reset", 0);

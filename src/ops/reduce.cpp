@@ -100,16 +100,16 @@ const OpDef argMin{"ArgMin", [](Builder& b, const OpCall& c) { return argExtreme
 Value globalPool(Builder& b, const OpCall& c, Reduction reduction) {
   return reduction(b, c.at(0), axisRange(2, b.rank(c.at(0))));
 }
-const OpDef globalAverage{"GlobalAveragePool", [](Builder& b, const OpCall& c) -> Values {
-                            return globalPool(b, c, meanOver);
-                          }};
-const OpDef globalMax{"GlobalMaxPool", [](Builder& b, const OpCall& c) -> Values {
+const OpDef globalAverage{
+    "GlobalAveragePool", Takes{"f3+"},
+    [](Builder& b, const OpCall& c) -> Values { return globalPool(b, c, meanOver); }};
+const OpDef globalMax{"GlobalMaxPool", Takes{"f3+"}, [](Builder& b, const OpCall& c) -> Values {
                         return globalPool(b, c,
                                           [](Builder& b, Value x, const std::vector<int>& axes) {
                                             return b.reduce("max", x, axes);
                                           });
                       }};
-const OpDef globalLp{"GlobalLpPool", [](Builder& b, const OpCall& c) -> Values {
+const OpDef globalLp{"GlobalLpPool", Takes{"f3+"}, [](Builder& b, const OpCall& c) -> Values {
                        const std::string p = number(static_cast<double>(c.integer("p", 2)));
                        const Value powers = b.map(fmt::format("pow(abs(a), {})", p), {c.at(0)});
                        return b.map(fmt::format("pow(a, 1 / {})", p),

@@ -1,4 +1,5 @@
 #include "ops/op.h"
+#include "ops/product.h"
 #include "ops/util.h"
 #include "support/check.h"
 
@@ -28,7 +29,7 @@ Value neighbours(Builder& b, Value x) {
 
 /// A convolution whose kernel's elements are each moved by an offset, and weighted by a mask.
 const OpDef deformConv{
-    "DeformConv",
+    "DeformConv", Takes{"f4 =4 =4 =1 =4"},
     [](Builder& b, const OpCall& c) -> Values {
       const Value x = c.at(0), w = c.at(1), offset = c.at(2);
       const DType t = b.dtype(x);
@@ -38,9 +39,8 @@ const OpDef deformConv{
                     channels = needStatic(s.at(1), "the number of channels");
       const int64_t outs = needStatic(ws.at(0), "the number of results"),
                     perGroup = needStatic(ws.at(1), "the weight's channels");
-      const auto strides = c.integers("strides", std::vector<int64_t>{1, 1}),
-                 dilations = c.integers("dilations", std::vector<int64_t>{1, 1}),
-                 pads = c.integers("pads", std::vector<int64_t>{0, 0, 0, 0});
+      const auto strides = listOf(c, "strides", 2, 1), dilations = listOf(c, "dilations", 2, 1),
+                 pads = listOf(c, "pads", 4, 0);
       if (groups < 1 || perGroup * groups != channels || outs % groups || offsetGroups < 1 ||
           channels % offsetGroups)
         userError("{} channels in {} groups of {} and {} of offsets", channels, groups, perGroup,
@@ -95,7 +95,7 @@ const OpDef deformConv{
 
 /// The mean (or maximum) over a grid of samples in each bin of each region.
 const OpDef roiAlign{
-    "RoiAlign", [](Builder& b, const OpCall& c) -> Values {
+    "RoiAlign", Takes{"f4 =2 i1"}, [](Builder& b, const OpCall& c) -> Values {
       const Value x = c.at(0), rois = c.at(1), batch = c.at(2);
       const DType t = b.dtype(x);
       const auto s = b.type(x).shape;

@@ -215,7 +215,7 @@ void setSizes(const Builder& b, const OpCall& c, std::vector<Axis>& axes,
 }
 
 const OpDef resize{
-    "Resize",
+    "Resize", Takes{"n f1 f1 i1"},
     [](Builder& b, const OpCall& c) -> Values {
       const int rank = b.rank(c.at(0));
       std::vector<int> which = axisRange(0, rank);
@@ -250,8 +250,8 @@ Values upsample(Builder& b, const OpCall& c) {
   plain.attributes["nearest_mode"] = std::string("floor");
   return resized(b, plain, axes, "asymmetric");
 }
-const OpDef upsampleOp{"Upsample", upsample};
-const OpDef resize10{"Resize", upsample, 10};
+const OpDef upsampleOp{"Upsample", Takes{"n f1"}, upsample};
+const OpDef resize10{"Resize", Takes{"n f1"}, upsample, 10};
 
 }  // namespace
 }  // namespace tektite

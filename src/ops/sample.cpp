@@ -82,7 +82,7 @@ struct Sampler {
 };
 
 const OpDef gridSample{
-    "GridSample",
+    "GridSample", Takes{"n3+ f3+"},
     [](Builder& b, const OpCall& c) -> Values {
       const Value x = c.at(0), grid = c.at(1);
       const auto s = b.type(x).shape, g = b.type(grid).shape;
@@ -125,10 +125,12 @@ const OpDef gridSample{
 
 /// theta [batch, n, n + 1] over the homogeneous places of a grid.
 const OpDef affineGrid{
-    "AffineGrid", [](Builder& b, const OpCall& c) -> Values {
+    "AffineGrid", Takes{"f3 i1"}, [](Builder& b, const OpCall& c) -> Values {
       const Value theta = c.at(0);
       const DType t = b.dtype(theta);
       const auto size = needKnown(b, c.at(1), "the size");
+      if (size.size() != 4 && size.size() != 5)
+        userError("a size of {} numbers, expected 4 or 5", size.size());
       const int n = static_cast<int>(size.size()) - 2;
       const bool corners = c.integer("align_corners", 0);
       std::vector<Expr> shape(size.begin() + 2, size.end());

@@ -52,7 +52,7 @@ const OpDef nonZero{"NonZero", [](Builder& b, const OpCall& c) -> Values {
 
 /// Slices along an axis where the condition holds; it may be shorter than the axis.
 const OpDef compress{
-    "Compress", [](Builder& b, const OpCall& c) -> Values {
+    "Compress", Takes{"* b1"}, [](Builder& b, const OpCall& c) -> Values {
       Value x = c.at(0);
       if (!c.given("axis")) x = b.reshape(x, {productOf(b.type(x).shape)});
       const int axis = axisOf(c.integer("axis", 0), b.rank(x));
@@ -108,7 +108,7 @@ const OpDef unique{
     11};
 
 const OpDef nonMaxSuppression{
-    "NonMaxSuppression",
+    "NonMaxSuppression", Takes{"f3 f3 i0-1 f0-1 f0-1"},
     [](Builder& b, const OpCall& c) -> Values {
       const auto number = [&](size_t i, DType type, double otherwise) {
         return c.has(i) ? b.reshape(c.at(i), {1}) : b.splat(type, otherwise, {1});

@@ -101,7 +101,7 @@ const OpDef unsqueezeOp{
       return unsqueeze(b, c.at(0), axesOf(*axes, b.rank(c.at(0)) + static_cast<int>(axes->size())));
     }};
 
-const OpDef expand{"Expand", [](Builder& b, const OpCall& c) -> Values {
+const OpDef expand{"Expand", Takes{"* i1"}, [](Builder& b, const OpCall& c) -> Values {
                      const Value x = c.at(0);
                      return b.broadcast(
                          x, broadcastShapes(b.type(x).shape, needKnown(b, c.at(1), "the shape")));
@@ -146,6 +146,9 @@ const OpDef split{"Split", [](Builder& b, const OpCall& c) -> Values {
                     if (!sizes) {
                       const int64_t n = c.integer("num_outputs", c.outputs),
                                     total = needStatic(extent, "the extent of the split axis");
+                      constexpr int64_t kMost = 1 << 16;
+                      if (n < 1 || n > kMost)
+                        userError("{} parts are wanted, expected 1 to {}", n, kMost);
                       const int64_t size = (total + n - 1) / n;
                       sizes.emplace();
                       for (int64_t i = 0; i < n; i++)
@@ -244,7 +247,7 @@ void sliceAxis(Builder& b, Expr extent, Expr start, Expr end, int64_t step, Expr
 }
 
 const OpDef slice{
-    "Slice", [](Builder& b, const OpCall& c) -> Values {
+    "Slice", Takes{"* i1 i1 i1 i1"}, [](Builder& b, const OpCall& c) -> Values {
       const Value x = c.at(0);
       const auto open = [&](size_t i) {
         return c.has(i) && !b.known(c.at(i)) && !integersOf(b, c.at(i));
@@ -328,7 +331,7 @@ const OpDef pad{
 
 /// [n, c, h, w] cut into blocks: which factor of the channels comes first is the mode.
 const OpDef depthToSpace{
-    "DepthToSpace", [](Builder& b, const OpCall& c) -> Values {
+    "DepthToSpace", Takes{"*4"}, [](Builder& b, const OpCall& c) -> Values {
       const Shape s = b.type(c.at(0)).shape;
       const int64_t k = c.integer("blocksize");
       const std::string mode = c.text("mode", "DCR");
@@ -346,7 +349,7 @@ const OpDef depthToSpace{
     }};
 
 const OpDef spaceToDepth{
-    "SpaceToDepth", [](Builder& b, const OpCall& c) -> Values {
+    "SpaceToDepth", Takes{"*4"}, [](Builder& b, const OpCall& c) -> Values {
       const Shape s = b.type(c.at(0)).shape;
       const int64_t k = c.integer("blocksize");
       if (s.size() != 4 || k < 1)
@@ -362,17 +365,20 @@ const OpDef spaceToDepth{
     }};
 
 const OpDef centerCropPad{
-    "CenterCropPad", [](Builder& b, const OpCall& c) -> Values {
+    "CenterCropPad", Takes{"*1+ i1"}, [](Builder& b, const OpCall& c) -> Values {
       Value x = c.at(0);
       const auto rank = b.rank(x);
       const auto target = needIntegers(b, c.at(1), "the shape");
       std::vector<int64_t> axes;
       for (int i = 0; i < rank; i++) axes.push_back(i);
       axes = c.integers("axes", axes);
+      if (target.size() != axes.size())
+        userError("{} extents are wanted of {} axes", target.size(), axes.size());
       for (size_t i = 0; i < axes.size(); i++) {
         const int axis = axisOf(axes[i], rank);
         const auto at = static_cast<size_t>(axis);
-        const int64_t have = needStatic(b.type(x).shape.at(at), "an extent"), want = target.at(i);
+        const int64_t have = needStatic(b.type(x).shape.at(at), "an extent"), want = target[i];
+        if (want < 0) userError("an extent of {} is wanted", want);
         if (have > want) x = sliceAlong(b, x, axis, (have - want) / 2, want);
         if (have >= want) continue;
         std::vector<int64_t> before(static_cast<size_t>(rank), 0), after = before;

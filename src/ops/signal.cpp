@@ -55,8 +55,9 @@ Value fitted(Builder& b, Value x, Expr length) {
 Values dft(Builder& b, const OpCall& c) {
   const Value x = c.at(0);
   const int rank = b.rank(x);
-  const int64_t given = c.opset >= 20 ? (c.has(2) ? needIntegers(b, c.at(2), "the axis").at(0) : -2)
-                                      : c.integer("axis", 1);
+  const int64_t given = c.opset >= 20
+                            ? (c.has(2) ? onlyOf(needIntegers(b, c.at(2), "the axis")) : -2)
+                            : c.integer("axis", 1);
   const int axis = axisOf(given, rank);
   std::vector<int> order = axisRange(0, rank), back(static_cast<size_t>(rank));
   order.erase(order.begin() + axis);
@@ -68,7 +69,7 @@ Values dft(Builder& b, const OpCall& c) {
              parts = shape.back();
   const bool inverse = c.integer("inverse", 0), onesided = c.integer("onesided", 0),
              half = inverse && onesided;
-  const Expr length = c.has(1) ? needKnown(b, c.at(1), "the length").at(0)
+  const Expr length = c.has(1) ? onlyOf(needKnown(b, c.at(1), "the length"))
                       : half   ? simplified(b, (time - 1) * 2)
                                : time;
   const Value in = fitted(b, b.reshape(moved, {rows, time, parts}),
@@ -78,18 +79,19 @@ Values dft(Builder& b, const OpCall& c) {
   shape.back() = half ? 1 : 2;
   return b.transpose(b.reshape(y, shape), back);
 }
-const OpDef dftOp{"DFT", dft, 17};
+const OpDef dftOp{"DFT", Takes{"f2+ i i"}, dft, 17};
 
 const OpDef stft{
-    "STFT", [](Builder& b, const OpCall& c) -> Values {
+    "STFT", Takes{"f2-3 i f1 i"}, [](Builder& b, const OpCall& c) -> Values {
       Value x = c.at(0);
       const DType t = b.dtype(x);
       if (b.rank(x) == 2) x = unsqueeze(b, x, {2});
       const auto s = b.type(x).shape;
-      const int64_t step = needIntegers(b, c.at(1), "the frame step").at(0);
+      const int64_t step = onlyOf(needIntegers(b, c.at(1), "the frame step"));
       const int64_t length = c.has(3)
-                                 ? needIntegers(b, c.at(3), "the frame length").at(0)
+                                 ? onlyOf(needIntegers(b, c.at(3), "the frame length"))
                                  : needStatic(b.type(c.at(2)).shape.at(0), "the window's length");
+      if (step < 1 || length < 1) userError("frames of {} each {}", length, step);
       const Expr frames = simplified(b, floorDiv(s.at(1) - length, step) + 1);
       const Value parts = b.transpose(x, {0, 2, 1});
       Value in = b.windows(parts, {length}, {step}, {1}, {0}, {frames},
@@ -102,7 +104,7 @@ const OpDef stft{
 
 /// Triangles between points that lie evenly on the mel scale: [spectrum bins, mel bins].
 const OpDef mel{
-    "MelWeightMatrix", [](Builder& b, const OpCall& c) -> Values {
+    "MelWeightMatrix", Takes{"i i i n n"}, [](Builder& b, const OpCall& c) -> Values {
       const auto bins = static_cast<int64_t>(needScalar(b, c.at(0), "the number of bins")),
                  length = static_cast<int64_t>(needScalar(b, c.at(1), "the length"));
       const double rate = needScalar(b, c.at(2), "the sample rate"),

@@ -41,7 +41,7 @@ Value vectorsOf(Builder& b, const OpCall& c, int64_t count, int64_t width) {
 }
 
 const OpDef regressor{
-    "SVMRegressor",
+    "SVMRegressor", Takes{"n2"},
     [](Builder& b, const OpCall& c) -> Values {
       const Value x = b.convert(c.at(0), DType::F32);
       const int64_t width = needStatic(b.type(x).shape.at(1), "the number of features"),
@@ -120,13 +120,13 @@ Value votesOf(Builder& b, Value decisions, int64_t classes) {
 }
 
 const OpDef classifier{
-    "SVMClassifier",
+    "SVMClassifier", Takes{"n2"},
     [](Builder& b, const OpCall& c) -> Values {
       if (c.given("prob_a") && !c.reals("prob_a").empty())
         userError("attribute 'prob_a' is given, and probabilities are not supported");
       if (!c.given("vectors_per_class"))
         userError("attribute 'vectors_per_class' is missing, and linear models are not supported");
-      const auto labels = c.integers("classlabels_ints");
+      const auto labels = labelsOf(c, "classlabels_ints");
       const Value x = b.convert(c.at(0), DType::F32);
       const Support s = supportOf(c);
       const auto classes = static_cast<int64_t>(s.counts.size());

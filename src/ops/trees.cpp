@@ -33,6 +33,12 @@ Value transformed(Builder& b, Value y, const std::string& how) {
   userError("attribute 'post_transform' is '{}', expected NONE, LOGISTIC or SOFTMAX", how);
 }
 
+void needSizes(size_t expected, const std::vector<std::pair<std::string, size_t>>& lists) {
+  for (const auto& [name, size] : lists)
+    if (size != expected)
+      userError("attribute '{}' has {} elements, expected {}", name, size, expected);
+}
+
 /// The form before version 5: nodes are named by tree and number; what leaves give is listed apart, under `prefix`.
 Forest forestOf(const OpCall& c, const std::string& prefix, int64_t targets) {
   static const std::map<std::string, int64_t> modes = {
@@ -44,6 +50,13 @@ Forest forestOf(const OpCall& c, const std::string& prefix, int64_t targets) {
   const auto missing = c.integers("nodes_missing_value_tracks_true", std::vector<int64_t>{});
   const auto kinds = c.texts("nodes_modes");
   const auto values = c.reals("nodes_values");
+  needSizes(ids.size(), {{"nodes_treeids", trees.size()},
+                         {"nodes_featureids", features.size()},
+                         {"nodes_truenodeids", yes.size()},
+                         {"nodes_falsenodeids", no.size()},
+                         {"nodes_modes", kinds.size()},
+                         {"nodes_values", values.size()}});
+  if (targets < 1) userError("{} targets, expected at least 1", targets);
   Forest f;
   f.targets = targets;
   std::map<std::pair<int64_t, int64_t>, int64_t> number;
@@ -69,6 +82,9 @@ Forest forestOf(const OpCall& c, const std::string& prefix, int64_t targets) {
   const auto ofTree = c.integers(prefix + "_treeids"), ofNode = c.integers(prefix + "_nodeids"),
              target = c.integers(prefix + "_ids");
   const auto weights = c.reals(prefix + "_weights");
+  needSizes(weights.size(), {{prefix + "_treeids", ofTree.size()},
+                             {prefix + "_nodeids", ofNode.size()},
+                             {prefix + "_ids", target.size()}});
   for (size_t i = 0; i < weights.size(); i++) {
     if (target.at(i) < 0 || target[i] >= targets)
       userError("a leaf gives to target {} of {}", target[i], targets);
@@ -79,7 +95,7 @@ Forest forestOf(const OpCall& c, const std::string& prefix, int64_t targets) {
 }
 
 const OpDef regressor{
-    "TreeEnsembleRegressor",
+    "TreeEnsembleRegressor", Takes{"n2"},
     [](Builder& b, const OpCall& c) -> Values {
       const Value x = isFloat(b.dtype(c.at(0))) ? c.at(0) : b.convert(c.at(0), DType::F32);
       const Forest f = forestOf(c, "target", c.integer("n_targets", 1));
@@ -91,10 +107,10 @@ const OpDef regressor{
 
 /// One score for two classes is that of the second.
 const OpDef classifier{
-    "TreeEnsembleClassifier",
+    "TreeEnsembleClassifier", Takes{"n2"},
     [](Builder& b, const OpCall& c) -> Values {
       const Value x = isFloat(b.dtype(c.at(0))) ? c.at(0) : b.convert(c.at(0), DType::F32);
-      const auto labels = c.integers("classlabels_int64s");
+      const auto labels = labelsOf(c, "classlabels_int64s");
       const auto classes = static_cast<int64_t>(labels.size());
       const auto ids = c.integers("class_ids");
       const bool binary = classes == 2 && std::all_of(ids.begin(), ids.end(),
@@ -143,7 +159,7 @@ void memberships(Forest& f, const std::vector<double>& modes, const std::vector<
 
 /// Version 5: leaves have numbers of their own.
 const OpDef ensemble{
-    "TreeEnsemble",
+    "TreeEnsemble", Takes{"f2"},
     [](Builder& b, const OpCall& c) -> Values {
       const Value x = c.at(0);
       const auto numbers = [&](const char* name) {
@@ -161,24 +177,37 @@ const OpDef ensemble{
                  missing = c.integers("nodes_missing_value_tracks_true", std::vector<int64_t>{});
       const auto modes = numbers("nodes_modes"), splits = numbers("nodes_splits"),
                  weights = numbers("leaf_weights");
+      needSizes(features.size(), {{"nodes_truenodeids", yes.size()},
+                                  {"nodes_falsenodeids", no.size()},
+                                  {"nodes_trueleafs", yesLeaf.size()},
+                                  {"nodes_falseleafs", noLeaf.size()},
+                                  {"nodes_modes", modes.size()},
+                                  {"nodes_splits", splits.size()}});
+      needSizes(weights.size(), {{"leaf_targetids", targets.size()}});
       Forest f;
       f.roots = c.integers("tree_roots");
       f.targets = c.integer("n_targets", 1);
+      if (f.targets < 1) userError("attribute 'n_targets' is {}, expected at least 1", f.targets);
       const auto inner = static_cast<int64_t>(features.size());
+      const auto child = [&](int64_t n, bool leaf) {
+        const int64_t there = leaf ? static_cast<int64_t>(weights.size()) : inner;
+        if (n < 0 || n >= there)
+          userError("a node leads to {} {} of {}", leaf ? "leaf" : "node", n, there);
+        return n + (leaf ? inner : 0);
+      };
+      for (const int64_t root : f.roots)
+        if (root < 0 || root >= std::max<int64_t>(inner, 1))
+          userError("a tree begins at node {} of {}", root, inner);
       for (size_t i = 0; i < features.size(); i++) {
         const auto mode = static_cast<int64_t>(modes.at(i));
         if (mode < Forest::Leq || mode > kMember) userError("a comparison of mode {}", mode);
         f.add(features[i], mode == kMember ? Forest::Eq : mode, splits.at(i),
               i < missing.size() && missing[i]);
-        f.yes.back() = yes.at(i) + (yesLeaf.at(i) ? inner : 0);
-        f.no.back() = no.at(i) + (noLeaf.at(i) ? inner : 0);
+        f.yes.back() = child(yes[i], yesLeaf[i]);
+        f.no.back() = child(no[i], noLeaf[i]);
       }
       const int64_t mode = f.modes.empty() ? 0 : f.modes.at(0);
       for (size_t i = 0; i < weights.size(); i++) f.add(0, mode, 0, false);
-      for (size_t i = 0; i < f.yes.size(); i++)
-        if (f.yes[i] < 0 || f.no[i] < 0 ||
-            std::max(f.yes[i], f.no[i]) >= static_cast<int64_t>(f.yes.size()))
-          userError("node {} leads out of the trees", i);
       if (c.given("membership_values")) memberships(f, modes, numbers("membership_values"));
       f.weights.assign(f.features.size() * static_cast<size_t>(f.targets), 0);
       for (size_t i = 0; i < weights.size(); i++) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "support/check.h"
 
@@ -102,6 +103,8 @@ std::optional<double> scalarOf(const Builder& b, Value v) {
   return all && all->size() == 1 ? std::optional<double>(all->front()) : std::nullopt;
 }
 
+void notOne(size_t elements) { userError("an input has {} elements, expected one", elements); }
+
 std::vector<Expr> needKnown(const Builder& b, Value v, std::string_view what) {
   if (const auto known = b.known(v)) {
     std::vector<Expr> out;
@@ -143,6 +146,34 @@ std::optional<std::vector<int64_t>> inputOrAttribute(const Builder& b, const OpC
     return needIntegers(b, c.at(input), fmt::format("input {} ('{}')", input, attribute));
   if (c.given(attribute)) return c.integers(attribute);
   return std::nullopt;
+}
+
+const std::vector<Expr>& shapeOf(const Builder& b, Value v, int rank, std::string_view what) {
+  if (b.rank(v) != rank) userError("{} is {}, expected rank {}", what, toText(b.type(v)), rank);
+  return b.type(v).shape;
+}
+
+const std::vector<Expr>& shapeFrom(const Builder& b, Value v, int leastRank,
+                                   std::string_view what) {
+  if (b.rank(v) < leastRank)
+    userError("{} is {}, expected at least rank {}", what, toText(b.type(v)), leastRank);
+  return b.type(v).shape;
+}
+
+void needFloat(const Builder& b, Value v, std::string_view what) {
+  if (!isFloat(b.dtype(v))) userError("{} is {}, expected floats", what, toText(b.type(v)));
+}
+void needInteger(const Builder& b, Value v, std::string_view what) {
+  if (!isInteger(b.dtype(v))) userError("{} is {}, expected integers", what, toText(b.type(v)));
+}
+void needNumber(const Builder& b, Value v, std::string_view what) {
+  if (b.dtype(v) == DType::Bool) userError("{} is {}, expected numbers", what, toText(b.type(v)));
+}
+
+void needPositive(const std::vector<int64_t>& numbers, std::string_view what) {
+  for (const int64_t n : numbers)
+    if (n < 1)
+      userError("{} are [{}], expected numbers of at least 1", what, fmt::join(numbers, ", "));
 }
 
 Expr simplified(const Builder& b, const Expr& e) { return simplify(e, b.graph.ranges()); }
@@ -224,6 +255,7 @@ Value unsqueeze(Builder& b, Value v, const std::vector<int>& axes) {
 Value alongAxis(Builder& b, Value v, int axis, int rank) {
   std::vector<Expr> shape(rank, 1);
   if (b.rank(v) != 1) userError("a parameter has rank {}, expected 1", b.rank(v));
+  if (axis >= rank) userError("a parameter of axis {} for a value of rank {}", axis, rank);
   shape.at(static_cast<size_t>(axis)) = b.type(v).shape.at(0);
   return b.reshape(v, shape);
 }
@@ -250,6 +282,15 @@ Value labelOf(Builder& b, Value scores, const std::vector<int64_t>& labels) {
   return b.gather(names, {best}, b.type(best).shape, {load("$1", DType::I64, {var("d0")})},
                   imm(DType::I64, 0));
 }
+
+std::vector<int64_t> labelsOf(const OpCall& c, std::string_view numbers) {
+  const auto listed = c.integers(numbers, std::vector<int64_t>{});
+  if (!listed.empty() || !c.given("classlabels_strings")) return c.integers(numbers);
+  std::vector<int64_t> places(c.texts("classlabels_strings").size());
+  std::iota(places.begin(), places.end(), 0);
+  return places;
+}
+
 Expr lowestOf(DType t) {
   if (isFloat(t)) return imm(t, -std::numeric_limits<double>::infinity());
   return immInteger(t, isSigned(t) ? INT64_MIN >> (64 - bits(t)) : 0);

@@ -24,14 +24,28 @@ std::optional<std::vector<double>> numbersOf(const Builder&, Value);
 std::optional<std::vector<int64_t>> integersOf(const Builder&, Value);
 std::optional<double> scalarOf(const Builder&, Value);  ///< of a constant of one element
 /// As dim expressions; NeedValue where it isn't known: `what` is for the message ("the shape").
+[[noreturn]] void notOne(size_t elements);
 std::vector<Expr> needKnown(const Builder&, Value, std::string_view what);
 std::vector<int64_t> needIntegers(const Builder&, Value, std::string_view what);
 std::vector<double> needNumbers(const Builder&, Value, std::string_view what);
+template <class T>
+T onlyOf(const std::vector<T>& all) {  ///< UserError: not one
+  if (all.size() != 1) notOne(all.size());
+  return all[0];
+}
 double needScalar(const Builder&, Value, std::string_view what);
 bool knownNonNegative(const Builder&, Value);
 /// An input that used to be an attribute: the input where there is one, else the attribute; nothing where neither is given.
 std::optional<std::vector<int64_t>> inputOrAttribute(const Builder&, const OpCall&, size_t input,
                                                      std::string_view attribute);
+
+/// The shape of a value; UserError where it has another rank, or fewer axes: `what` is for the message ("the data").
+const std::vector<Expr>& shapeOf(const Builder&, Value, int rank, std::string_view what);
+const std::vector<Expr>& shapeFrom(const Builder&, Value, int leastRank, std::string_view what);
+void needFloat(const Builder&, Value, std::string_view what);    ///< UserError: of another type
+void needInteger(const Builder&, Value, std::string_view what);  ///< not bool
+void needNumber(const Builder&, Value, std::string_view what);   ///< anything but bool
+void needPositive(const std::vector<int64_t>&, std::string_view what);
 
 Expr simplified(const Builder&, const Expr&);  ///< under the ranges of the named dims
 int64_t needStatic(const Expr& extent, std::string_view what);
@@ -55,6 +69,9 @@ Value meanOver(Builder&, Value, const std::vector<int>& axes);
 DType accumulatorOf(DType);
 /// [rows]: of each row of scores the label of the largest, the first of equals.
 Value labelOf(Builder&, Value scores, const std::vector<int64_t>& labels);
+/// A classifier's labels: `numbers` is the attribute that lists them. Labels that are texts have no element type here: their places in the
+/// list `classlabels_strings` stand for them.
+std::vector<int64_t> labelsOf(const OpCall&, std::string_view numbers);
 Expr lowestOf(DType);  ///< -inf, or the type's least number
 Expr highestOf(DType);
 

@@ -67,7 +67,8 @@ TEST(Expr, ErrorsNameThePlace) {
     return "no error";
   };
   EXPECT_EQ(message("i +"), "test:1:4: expected an expression, found the end");
-  EXPECT_EQ(message("a + i"), "test:1:3: 'add' doesn't take (f32, i64)");
+  EXPECT_EQ(message("a + i"),
+            "test:1:3: 'add' doesn't take (f32, i64), expected numbers of one type");
   EXPECT_EQ(message("nosuch(i)"), "test:1:1: unknown function 'nosuch'");
   EXPECT_EQ(message("max(i)"), "test:1:1: 'max' takes 2 arguments, found 1");
 }
