@@ -104,12 +104,15 @@ def attribute(text):
     if text[0] == '"':
         return text[1:-1]
     one = lambda v: v[1:-1] if v[0] == '"' else float(v) if re.search("[.ein]", v) else int(v)
+    if kind := re.match(r"(\w+)\[", text):
+        import onnx
+        return onnx.numpy_helper.from_array(np.array(attribute(text[kind.end() - 1:]), TYPES[kind[1]]))
     return [one(v) for v in re.split(r"[,\s]+", text[1:-1].strip())] if text[0] == "[" else one(text)
 
 
 def by_onnxruntime(op, inputs):
     import onnx, onnxruntime
-    words = re.findall(r'(\w+)=("[^"]*"|\[[^\]]*\]|\S+)', op)
+    words = re.findall(r'(\w+)=("[^"]*"|\w*\[[^\]]*\]|\S+)', op)
     settings = {k: attribute(v) for k, v in words}
     outputs, opset = settings.pop("outputs", 1), settings.pop("opset", 21)
     domain, _, name = op.split()[1].rpartition(".")
@@ -119,7 +122,7 @@ def by_onnxruntime(op, inputs):
     graph = onnx.helper.make_graph([node], "g", [info(n, v) for n, v, c in given if not c],
                                    [onnx.ValueInfoProto(name=o) for o in node.output],
                                    [onnx.numpy_helper.from_array(v, n) for n, v, c in given if c])
-    sets = [onnx.helper.make_opsetid("", opset), onnx.helper.make_opsetid("com.microsoft", 1), onnx.helper.make_opsetid("ai.onnx.ml", 3)]
+    sets = [onnx.helper.make_opsetid("", opset), onnx.helper.make_opsetid("com.microsoft", 1), onnx.helper.make_opsetid("ai.onnx.ml", 5 if name == "TreeEnsemble" else 3)]
     model = onnx.helper.make_model(graph, opset_imports=sets, ir_version=10)
     plain = onnxruntime.SessionOptions()
     plain.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL

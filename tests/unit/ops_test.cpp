@@ -86,6 +86,10 @@ class OpCaseReader {
   }
   Attribute value() {
     if (in_.peek().kind == Token::String) return std::string(in_.next().text);
+    if (const auto type = dtypeFromName(in_.peek().text)) {
+      in_.next();
+      return listed(*type);
+    }
     if (!in_.accept("["))
       return isWhole() ? Attribute(in_.integer("a number")) : Attribute(number());
     if (in_.peek().kind == Token::String) {
@@ -106,6 +110,12 @@ class OpCaseReader {
       in_.accept(",");
     }
     return allWhole ? Attribute(whole) : Attribute(real);
+  }
+  TensorAttribute listed(DType type) {  // f32[0.5, 1]
+    std::vector<double> values;
+    for (in_.expect("["); !in_.accept("]"); in_.accept(",")) values.push_back(number());
+    const auto n = static_cast<int64_t>(values.size());
+    return {{type, {n}}, Tensor::of(type, {n}, values).toConst()};
   }
   bool isWhole() const {
     return in_.peek(in_.at("-")).text.find_first_of(".ein") == std::string_view::npos;
