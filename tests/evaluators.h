@@ -34,7 +34,8 @@ inline CompileOptions compileOptions(bool unfused) {
   CompileOptions options;
   options.target = hostTarget();
   options.fusion.unfused = unfused;
-  options.fallback = [](const Fallback&) {};  // control flow as nodes; fallback_test.cpp tests the refusal
+  options.fallback = [](const Fallback&) {
+  };  // control flow as nodes; fallback_test.cpp tests the refusal
   return options;
 }
 

@@ -151,7 +151,8 @@ void askSomewhere(onnx::ModelProto& m, std::mt19937& random) {
 /// Wherever a model is cut, what it gives is the same.
 TEST(Chain, CutsAnywhereChangeNothing) {
   std::mt19937 random(7);
-  const auto folder = std::filesystem::path(testing::TempDir()) / "tektite_cuts";
+  const auto folder =
+      std::filesystem::path(testing::TempDir()) / fmt::format("tektite_cuts_{}", ::getpid());
   int parts = 0;
   for (const char* name : {"transformer", "convnet", "recurrent", "control", "quantised"}) {
     std::filesystem::copy(std::filesystem::path(TEKTITE_TESTS) / "models" / name, folder,
