@@ -92,7 +92,7 @@ Value softmaxOf(Builder& b, Value x) {
 }
 
 const OpDef attention{
-    "Attention", Takes{"f3-4 f3-4 f3-4 *2-4 f4 f4 i1"},
+    "Attention", Takes{"f3-4 f3-4 f3-4 *1-4 f4 f4 i1"},
     [](Builder& b, const OpCall& c) -> Values {
       Value q = c.at(0), k = c.at(1), v = c.at(2);
       const bool flat = b.rank(q) == 3;
