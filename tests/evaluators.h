@@ -30,20 +30,20 @@ inline std::vector<TensorAttribute> interpret(const Graph& graph,
   return out;
 }
 
-inline CompileOptions compileOptions(bool unfused) {
+inline CompileOptions compileOptions(bool unfused, const Target& target = hostTarget()) {
   CompileOptions options;
-  options.target = hostTarget();
+  options.target = target;
   options.fusion.unfused = unfused;
   options.fallback = [](const Fallback&) {
   };  // control flow as nodes; fallback_test.cpp tests the refusal
   return options;
 }
 
-/// Compiled for this machine; unfused: a kernel for each node of the model.
+/// Compiled for this machine or another target; unfused: a kernel for each node of the model.
 inline std::vector<TensorAttribute> runCompiled(const Graph& graph,
                                                 const std::vector<TensorAttribute>& inputs,
-                                                bool unfused) {
-  const CompileOptions options = compileOptions(unfused);
+                                                bool unfused, const Target& target = hostTarget()) {
+  const CompileOptions options = compileOptions(unfused, target);
   const Graph prepared = prepareGraph(graph, {}, {});
   const auto program = compile(prepared, options);
   std::vector<const void*> in;

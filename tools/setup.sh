@@ -3,7 +3,8 @@ set -euo pipefail
 
 packages=(g++ cmake ninja-build ccache llvm-19-dev clang-19 libclang-rt-19-dev clang-format-19 libonnx-dev libprotobuf-dev
   protobuf-compiler libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libtomlplusplus-dev libsqlite3-dev
-  libmpfr-dev libgtest-dev libbenchmark-dev python3-venv)
+  libmpfr-dev libgtest-dev libbenchmark-dev python3-venv
+  opencl-headers ocl-icd-opencl-dev pocl-opencl-icd)
 python_packages=(numpy onnx==1.23.2 onnxruntime==1.32.0)  # they make models and expected outputs, nothing else
 
 # A checkout in another folder finds what this one compiled; precompiled headers need the rest.

@@ -3,15 +3,40 @@
 #include <string>
 #include <vector>
 
-#include "emit/artifact.h"
+#include "backends/device.h"
 #include "ir/kernel.h"
+#include "ir/numerics.h"
 #include "ir/target.h"
 
 namespace tektite {
 
 struct Supports {
   bool yes = true;
-  std::string why;  ///< where not
+  std::string why = {};  ///< where not
 };
+
+/// Prints kernels for a kind of machine, and opens one where there is one. Each registers itself in its folder; a target names its own
+/// (Target::printer).
+class Backend {
+ public:
+  const std::string_view name;
+  explicit Backend(std::string_view name);
+  virtual ~Backend() = default;
+  /// The numbers that it plans for unless told otherwise.
+  virtual Target target() const = 0;
+  virtual Supports supports(const KernelModule&, const Kernel&, const Target&) const = 0;
+  virtual Artifact emit(const KernelModule&, const Kernel&, const Target&, Numerics) const = 0;
+  /// What `compile` writes of a kernel: its text, and what a compiler that is found here makes of it.
+  struct File {
+    std::string extension, text;
+  };
+  virtual std::vector<File> files(const Artifact&, const Target&) const = 0;
+  /// Fills in Artifact::resources where a compiler that tells is found.
+  virtual void findResources(const std::vector<Artifact*>&, const Target&) const {}
+  /// Null where this machine has none that the target's numbers fit.
+  virtual std::shared_ptr<Device> open(const Target&) const = 0;
+};
+std::vector<const Backend*> allBackends();             ///< by name
+const Backend* findBackend(std::string_view printer);  ///< null where there is none
 
 }  // namespace tektite

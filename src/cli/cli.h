@@ -46,6 +46,7 @@ Graph builtinModel(const std::string& name);
 std::map<std::string, int64_t> givenDims(const Options&);
 /// Passes as the debug options say: disabled, stopped, observed.
 PassOptions passOptions(const Options&);
+Target targetOf(const Options&);  ///< as --target, --arch and --set say
 /// Everything about compiling; `progress` must outlive it.
 CompileOptions compileOptions(const Options&, Progress& progress);
 

@@ -135,11 +135,18 @@ int threadsOf(const Options& options) {
   return threads ? static_cast<int>(threads) : hardwareThreads();
 }
 
+Target targetOf(const Options& options) {
+  const std::string name = options.text("--target");
+  Target target = name == "interpret" ? hostTarget() : findTarget(name);
+  if (options.given("--arch")) target = withArch(target, options.text("--arch"));
+  for (const std::string& assignment : options.texts("--set")) setNumber(target, assignment);
+  return target;
+}
+
 CompileOptions compileOptions(const Options& options, Progress& progress) {
   CompileOptions compile;
-  const std::string target = options.text("--target");
-  compile.interpret = target == "interpret";
-  compile.target = target == "host" || compile.interpret ? hostTarget() : findTarget(target);
+  compile.interpret = options.text("--target") == "interpret";
+  compile.target = targetOf(options);
   compile.fusion.unfused = options.given("--unfused");
   compile.fusion.numerics = numericsOf(options.text("--numerics"));
   compile.fusion.cut = namePairs(options, "--cut");

@@ -3,7 +3,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "backends/cpu/compiler.h"
+#include "backends/backend.h"
 #include "cli/cli.h"
 #include "runtime/report.h"
 #include "support/check.h"
@@ -46,9 +46,10 @@ std::string kernelFile(const KernelInfo& kernel) {
 namespace {
 
 void writePart(Folder& folder, const Prepared& p, Report& report, Progress& progress) {
-  CompileOptions options = p.options;
-  if (options.target.hasExplicitMemory()) options.code = false;
-  const std::shared_ptr<const Program> program = compile(p.graph, options);
+  CompileOptions texts = p.options;
+  texts.code = p.options.target.kind == "cpu";  // devices needn't be here
+  const std::shared_ptr<const Program> program = compile(p.graph, texts);
+  const Backend* backend = findBackend(p.options.target.printer);
   folder.write("groups.tk", toText(program->graph));
   CompileOptions apart = p.options;
   apart.fusion.unfused = apart.interpret = true;
@@ -64,8 +65,8 @@ void writePart(Folder& folder, const Prepared& p, Report& report, Progress& prog
       folder.write(kernel.name + ".npu", kernel.artifact.text);
       continue;
     }
-    folder.write(kernel.name + ".ll", kernel.artifact.text);
-    folder.write(kernel.name + ".s", compileAssembly(kernel.artifact.text, p.options.target));
+    for (const Backend::File& file : backend->files(kernel.artifact, p.options.target))
+      folder.write(kernel.name + "." + file.extension, file.text);
   }
 }
 

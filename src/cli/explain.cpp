@@ -16,6 +16,7 @@ std::shared_ptr<const Program> plan(const Prepared& p, bool unfused) {
   CompileOptions options = p.options;
   options.fusion.unfused = unfused;
   options.code = false;
+  options.resources = !unfused;
   if (unfused && !p.options.target.hasExplicitMemory())
     options.interpret = true;  // its kernels aren't looked at
   return compile(p.graph, options);

@@ -49,8 +49,7 @@ Json measured(int threads) {
 }  // namespace
 
 int machine(const Options& options) {
-  const std::string name = options.text("--target");
-  const Target target = name == "host" ? hostTarget() : findTarget(name);
+  const Target target = targetOf(options);
   Json limits = Json::array();
   if (options.given("--measure")) {
     limits.push_back(measured(1));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "emit/grids.h"
 #include "emit/llvm_body.h"
 #include "ops/math/math.h"
 #include "support/check.h"
@@ -11,54 +12,6 @@
 namespace tektite {
 namespace llvm_text {
 namespace {
-
-/// A list of tiles: nested parallel loops, or none for what one thread does alone.
-struct Grid {
-  std::vector<const For*> loops;
-  Block body;
-};
-
-Grid gridOf(const For& outermost) {
-  Grid g{{&outermost}, {}};
-  const For* f = &outermost;
-  while (f->body.size() == 1) {
-    const For* inner = f->body[0].as<For>();
-    if (!inner || inner->mode != LoopMode::Parallel) break;
-    const auto names = freeVars(inner->extent);
-    const bool depends = std::any_of(g.loops.begin(), g.loops.end(), [&](const For* l) {
-      return std::find(names.begin(), names.end(), l->var) != names.end();
-    });
-    if (depends) break;
-    g.loops.push_back(f = inner);
-  }
-  g.body = f->body;
-  return g;
-}
-
-bool hasGrid(const Block& block) {
-  return std::any_of(block.begin(), block.end(), [](const Stmt& s) {
-    if (const For* f = s.as<For>()) return f->mode == LoopMode::Parallel || hasGrid(f->body);
-    if (const If* i = s.as<If>()) return hasGrid(i->body);
-    if (const BlockStmt* b = s.as<BlockStmt>()) return hasGrid(b->body);
-    const Sync* y = s.as<Sync>();
-    return y && y->kind == Sync::Grid;
-  });
-}
-
-const Sync* lastIn(const Block& body) {
-  for (const Stmt& s : body)
-    if (const Sync* y = s.as<Sync>(); y && y->kind == Sync::Last) return y;
-  return nullptr;
-}
-
-void collectMains(const Block& block, std::vector<const Buffer*>& out) {
-  for (const Stmt& s : block) {
-    if (const Alloc* a = s.as<Alloc>(); a && a->buffer.space == "main") out.push_back(&a->buffer);
-    if (const For* f = s.as<For>()) collectMains(f->body, out);
-    if (const If* i = s.as<If>()) collectMains(i->body, out);
-    if (const BlockStmt* b = s.as<BlockStmt>()) collectMains(b->body, out);
-  }
-}
 
 /// The block with every function expanded into arithmetic.
 Block expanded(const Block& block, bool fast) {
@@ -167,9 +120,7 @@ std::string KernelWriter::arguments() const {
 }
 
 Value KernelWriter::tilesOf(const Grid& g) {
-  Expr n = 1;
-  for (const For* f : g.loops) n = n * max(f->extent, Expr(0));
-  const Expr now = driver_.now(n);
+  const Expr now = driver_.now(g.tiles());
   const auto known = asInteger(now);
   tilesSince_ = known && tilesSince_ ? std::optional(*tilesSince_ + *known) : std::nullopt;
   return driver_.emit(now);
@@ -325,8 +276,7 @@ void KernelWriter::walk(const Block& block) {
 }
 
 void KernelWriter::bindEntry() {
-  std::vector<const Buffer*> mains;
-  collectMains(body_, mains);
+  const std::vector<const Buffer*> mains = mainAllocsOf(body_);
   for (const Param& p : kernel_.params) slots_.push_back({&p.buffer, p.mode == Param::In, false});
   for (const Buffer* b : mains) slots_.push_back({b, false, true});
   int64_t at = 0;

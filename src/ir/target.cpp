@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <sstream>
 
 #include "ir/target_texts.h"
 #include "support/check.h"
@@ -23,6 +24,8 @@ template <class T, class F>
 void fields(T& t, F&& field) {
   field("name", t.name);
   field("kind", t.kind);
+  field("printer", t.printer);
+  field("arch", t.arch);
   field("cores", t.cores);
   field("vector_bytes", t.vectorBytes);
   field("vector_registers", t.vectorRegisters);
@@ -175,6 +178,7 @@ Target targetFrom(const toml::table& table, const std::string& file) {
   if (const auto base = table["base"].value<std::string>()) t = findTarget(*base);
   fields(t, reader);
   reader.refuseOthers();
+  if (t.kind == "cpu" && t.printer.empty()) t.printer = "llvm";
   readTables(table, "levels", file, t.levels, [](Level& l, Reader& r) { levelFields(l, r); });
   readTables(table, "paths", file, t.paths, [](MemoryPath& p, Reader& r) { pathFields(p, r); });
   if (const toml::table* unit = table["matrix"].as_table()) {
@@ -205,6 +209,7 @@ Target cpu(std::string name, int vectorBytes, int registers, std::string llvmCpu
   Target t;
   t.name = std::move(name);
   t.kind = "cpu";
+  t.printer = "llvm";
   t.cores = 4;
   t.vectorBytes = vectorBytes;
   t.vectorRegisters = registers;
@@ -258,6 +263,45 @@ Target gpu(std::string name, int64_t sharedBytes) {
   return t;
 }
 
+/// What published numbers tell apart of an architecture.
+struct GpuNumbers {
+  std::string_view arch;
+  int cores;
+  double hertz;
+  double warpsPerCycle;  ///< FMAs of a multiprocessor
+  int64_t sharedBytes;   ///< that one block may have
+  int64_t l2Bytes;
+  double l2BytesPerSecond, bytesPerSecond;
+};
+constexpr GpuNumbers gpus[] = {
+    {"sm_80", 108, 1.41e9, 2, 163 << 10, 40 << 20, 4e12, 1.555e12},   // A100, 40 GB
+    {"sm_86", 82, 1.695e9, 4, 99 << 10, 6 << 20, 2e12, 9.36e11},      // RTX 3090
+    {"sm_89", 128, 2.52e9, 4, 99 << 10, 72 << 20, 5e12, 1.008e12},    // RTX 4090
+    {"sm_90", 132, 1.83e9, 4, 227 << 10, 50 << 20, 5.5e12, 3.35e12},  // H100, SXM
+};
+
+Target cuda(const GpuNumbers& n) {
+  Target t = gpu(fmt::format("cuda:{}", n.arch), n.sharedBytes);
+  t.printer = "cuda";
+  t.arch = n.arch;
+  t.cores = n.cores;
+  t.hertz = n.hertz;
+  t.fmaPerCycle = n.warpsPerCycle;
+  t.levels[1].bytesPerSecond = 128 * n.hertz;
+  t.levels[2].bytes = n.l2Bytes;
+  t.levels[2].sharedBytesPerSecond = n.l2BytesPerSecond;
+  t.levels[3].sharedBytesPerSecond = n.bytesPerSecond;
+  return t;
+}
+
+/// Any OpenCL device: what all of them have.
+Target opencl() {
+  Target t = gpu("opencl", 32 << 10);
+  t.printer = "opencl";
+  t.queues.clear();  // copies are the work-items' own
+  return t;
+}
+
 /// The modelled NPU: explicit memories, a matrix unit, an engine each for loading, feeding, multiplying and storing.
 Target npu(std::string name) {
   Target t;
@@ -281,6 +325,7 @@ Target npu(std::string name) {
 }
 
 constexpr std::pair<std::string_view, Target (*)()> presets[] = {
+    {"cpu", [] { return hostTarget(); }},
     {"cpu:avx2", [] { return cpu("cpu:avx2", 32, 16, "x86-64-v3"); }},
     {"cpu:avx2-vnni",
      [] { return withFeatures(cpu("cpu:avx2-vnni", 32, 16, "x86-64-v3"), "+avxvnni"); }},
@@ -288,15 +333,107 @@ constexpr std::pair<std::string_view, Target (*)()> presets[] = {
     {"cpu:avx512-vnni",
      [] { return withFeatures(cpu("cpu:avx512-vnni", 64, 32, "x86-64-v4"), "+avx512vnni"); }},
     {"cpu:x86-64", [] { return cpu("cpu:x86-64", 16, 16, "x86-64"); }},
+    {"cuda", [] { return cuda(gpus[0]); }},
+    {"cuda:sm_80", [] { return cuda(gpus[0]); }},
+    {"cuda:sm_86", [] { return cuda(gpus[1]); }},
+    {"cuda:sm_89", [] { return cuda(gpus[2]); }},
+    {"cuda:sm_90", [] { return cuda(gpus[3]); }},
     {"gpu-class", [] { return gpu("gpu-class", 164 << 10); }},
     {"host", [] { return hostTarget(); }},
     {"npu-class", [] { return npu("npu-class"); }},
+    {"opencl", [] { return opencl(); }},
     {"test:avx2", [] { return testAvx2(); }},
     {"test:npu", [] { return npu("test:npu"); }},
     {"test:sm_80", [] { return gpu("test:sm_80", 48 << 10); }},
 };
 
+/// Takes the value of one key, and tells which keys there are.
+struct Setter {
+  std::string key, value;
+  bool found = false;
+  std::string known = {};
+
+  void operator()(const char* name, std::string& v) {
+    if (matches(name)) v = value;
+  }
+  void operator()(const char* name, bool& v) { number(name, v, "true or false"); }
+  void operator()(const char* name, int& v) { number(name, v, "an integer"); }
+  void operator()(const char* name, int64_t& v) { number(name, v, "an integer"); }
+  void operator()(const char* name, double& v) { number(name, v, "a number"); }
+  void operator()(const char* name, std::vector<std::string>& v) {
+    if (!matches(name)) return;
+    v.clear();
+    std::stringstream list(value);
+    for (std::string one; std::getline(list, one, ' ');) v.push_back(one);
+  }
+
+ private:
+  bool matches(const char* name) {
+    known += (known.empty() ? "" : ", ") + std::string(name);
+    if (key != name) return false;
+    return found = true;
+  }
+  template <class T>
+  void number(const char* name, T& v, const char* expected) {
+    if (!matches(name)) return;
+    std::optional<T> parsed;
+    try {
+      parsed = toml::parse("v = " + value)["v"].value<T>();
+    } catch (const std::exception&) {
+    }
+    if (!parsed) userError("--set: {}: '{}' found, expected {}", key, value, expected);
+    v = *parsed;
+  }
+};
+
+/// The level whose use is the program's affair.
+std::string scratchLevel(const Target& t) {
+  if (t.hasExplicitMemory()) return t.scratch;
+  return t.level("shared") ? "shared" : t.last().name;
+}
+
+std::string levelNames(const Target& t) {
+  std::string names;
+  for (const Level& l : t.levels) names += (names.empty() ? "" : ", ") + l.name;
+  return names;
+}
+
 }  // namespace
+
+void setNumber(Target& t, const std::string& assignment) {
+  const size_t equal = assignment.find('=');
+  if (equal == std::string::npos || equal == 0)
+    userError("--set: '{}' found, expected NAME=VALUE", assignment);
+  std::string key = assignment.substr(0, equal);
+  const std::string value = assignment.substr(equal + 1);
+  if (key == "scratch_bytes") key = scratchLevel(t) + ".bytes";
+  const size_t dot = key.find('.');
+  Setter setter{dot == std::string::npos ? key : key.substr(dot + 1), value};
+  if (dot == std::string::npos) {
+    fields(t, setter);
+    if (!setter.found)
+      userError("--set: '{}' found, expected scratch_bytes, {}, or LEVEL.NAME of the levels {}",
+                key, setter.known, levelNames(t));
+    return;
+  }
+  const auto level = std::find_if(t.levels.begin(), t.levels.end(),
+                                  [&](const Level& l) { return l.name == key.substr(0, dot); });
+  if (level == t.levels.end())
+    userError("--set: level '{}' found, expected one of {}", key.substr(0, dot), levelNames(t));
+  levelFields(*level, setter);
+  if (!setter.found)
+    userError("--set: '{}' found, expected {}.{{{}}}", key, level->name, setter.known);
+}
+
+Target withArch(const Target& t, const std::string& arch) {
+  if (t.printer != "cuda") userError("--arch: target {} has none", t.name);
+  std::string known;
+  for (const GpuNumbers& n : gpus) {
+    if (n.arch == arch) return cuda(n);
+    known += (known.empty() ? "" : ", ") + std::string(n.arch);
+  }
+  userError("--arch: '{}' found, expected one of {}", arch, known);
+}
 
 const Level* Target::level(const std::string& name) const {
   const std::string& space = name == "frag" ? "reg" : name;  // tiles of registers

@@ -40,6 +40,9 @@ struct MatrixUnit {
 struct Target {
   std::string name;  ///< "cpu:znver4", "gpu-class", "npu:ascend910b"
   std::string kind;  ///< "cpu", "gpu", "npu"
+  std::string
+      printer;  ///< of the backend that prints its kernels: "llvm", "opencl", "cuda" ...; "": plans only
+  std::string arch;  ///< what the printer's compiler compiles for: "sm_90"; "": it finds out
   int cores = 1;
   int vectorBytes = 32;  ///< widest vector that pays
   int vectorRegisters = 16;
@@ -82,5 +85,10 @@ Target hostTarget();
 /// A preset ("gpu-class", "cpu:x86-64", "npu:ascend910b", "test:avx2" ...) or a TOML file's path.
 /// UserError where there is none, naming those that there are.
 Target findTarget(const std::string& nameOrFile);
+/// The preset of an architecture, "cuda" and "sm_90". UserError where there is none.
+Target withArch(const Target&, const std::string& arch);
+/// Another value for one of its numbers: "launch_seconds=1e-6"; of a level "shared.bytes=65536"; "scratch_bytes=N" is the budget of the
+/// level whose use is the program's affair (a GPU's shared, else the last on-chip one). UserError: names what there is.
+void setNumber(Target&, const std::string& assignment);
 
 }  // namespace tektite

@@ -127,6 +127,7 @@ void vectors(Target& t) {
 Target hostTarget() {
   Target t;
   t.kind = "cpu";
+  t.printer = "llvm";
   t.triple = fromLlvm(LLVMGetDefaultTargetTriple());
   t.cpu = fromLlvm(LLVMGetHostCPUName());
   t.features = fromLlvm(LLVMGetHostCPUFeatures());

@@ -44,6 +44,17 @@ Role roleOf(const Node& node) {
       node.kind);
 }
 
+/// What runs the target's kernels; null: this process. UserError where the machine has no such device.
+std::shared_ptr<Device> deviceOf(const CompileOptions& options) {
+  const Backend* backend = findBackend(options.target.printer);
+  const Target& target = options.target;
+  if (!options.code || !backend || target.kind == "cpu" || target.hasExplicitMemory())
+    return nullptr;
+  std::shared_ptr<Device> device = backend->open(options.target);
+  if (!device) userError("target {}: this machine has no such device", options.target.name);
+  return device;
+}
+
 /// Makes slots, steps and the memory plan around compiled kernels.
 class Assembler {
  public:
@@ -282,13 +293,14 @@ class Assembler {
       }
     }
     const std::vector<int> owner = shareMemory(lives);
-    const MemoryPlan plan = planMemory(lives);
+    const int64_t align = program_.device ? kDeviceAlign : kArenaAlign;
+    const MemoryPlan plan = planMemory(lives, align);
     for (size_t slot = 0; slot < lives.size(); ++slot) {
       Slot& s = program_.slots[slot];
       if (s.kind == Slot::Arena) s.offset = plan.offsets[owner[slot]];
       if (s.kind != Slot::Zeroed) continue;
       s.offset = program_.zeroedBytes;
-      program_.zeroedBytes += (s.bytes + 63) / 64 * 64;
+      program_.zeroedBytes += (s.bytes + align - 1) / align * align;
     }
     program_.arenaBytes = plan.bytes;
   }
@@ -384,7 +396,10 @@ std::shared_ptr<const Program> compile(const Graph& prepared, const CompileOptio
 
   const auto codeStart = std::chrono::steady_clock::now();
   std::vector<GroupKernel> kernels;
-  if (!options.interpret) kernels = makeKernels(program->graph, groups, options, program->code);
+  if (!options.interpret) {
+    program->device = deviceOf(options);
+    kernels = makeKernels(program->graph, groups, options, program->code, program->device.get());
+  }
   Assembler(*program, options).run(std::move(kernels));
   program->codeSeconds = secondsSince(codeStart);
   return program;

@@ -18,6 +18,7 @@ struct CompileOptions {
   bool interpret =
       false;         ///< groups are executed by the graph interpreter: slow, and needs no code
   bool code = true;  ///< off: everything but object code, to look at
+  bool resources = false;   ///< asks the target's compiler for registers and the like
   bool reuseMemory = true;  ///< off: every value keeps its memory until the end of the run
   /// What can't be a kernel goes to the graph interpreter, and is told here once a compilation. Not set: it is refused.
   std::function<void(const Fallback&)> fallback;

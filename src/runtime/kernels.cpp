@@ -9,7 +9,7 @@
 #include <unordered_map>
 
 #include "backends/cpu/compiler.h"
-#include "emit/llvm_text.h"
+#include "emit/grids.h"
 #include "lower/dma.h"
 #include "lower/scan.h"
 #include "runtime/cache.h"
@@ -61,15 +61,6 @@ std::string withoutComments(const std::string& text, char sign) {
 }
 
 Hash hashOf(std::string_view text) { return Hasher().add(text).finish(); }
-
-FastMath fastMath(Numerics numerics) {
-  switch (numerics) {
-    case Numerics::Strict: return FastMath::None;
-    case Numerics::Ordered: return FastMath::Contract;
-    case Numerics::Fast: return FastMath::Fast;
-  }
-  return FastMath::None;
-}
 
 double secondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -201,6 +192,31 @@ std::vector<char> codeOf(KernelInfo& info, const CompileOptions& options, const 
   return std::move(*code);
 }
 
+/// Who prints for the target; null where its kernels are planned only.
+const Backend* backendOf(const CompileOptions& options) {
+  const Target& target = codeTarget(options);
+  if (target.printer.empty() && options.code)
+    userError("target {} only plans: nothing runs its kernels", target.name);
+  if (target.printer.empty()) return nullptr;
+  if (const Backend* backend = findBackend(target.printer)) return backend;
+  std::string known;
+  for (const Backend* b : allBackends())
+    known += (known.empty() ? "" : ", ") + std::string(b->name);
+  userError("target {}: printer '{}' found, expected one of {}", target.name, target.printer,
+            known);
+}
+
+/// The kernel's text, and what it needs.
+Artifact print(const Backend* backend, const KernelModule& module, const KernelInfo& info,
+               const CompileOptions& options) {
+  const Kernel& kernel = module.kernels[0];
+  if (!backend) return {kernel.name, "", needsOf(kernel)};
+  const Supports supports = backend->supports(module, kernel, codeTarget(options));
+  if (!supports.yes)
+    userError("kernel {}: target {} lacks {}", info.name, options.target.name, supports.why);
+  return backend->emit(module, kernel, codeTarget(options), options.fusion.numerics);
+}
+
 }  // namespace
 
 std::vector<std::string> originsOf(const Graph& body) {
@@ -217,7 +233,7 @@ std::vector<std::string> originsOf(const Graph& body) {
 
 std::vector<GroupKernel> makeKernels(const Graph& graph, const std::vector<int>& groups,
                                      const CompileOptions& options,
-                                     std::shared_ptr<const void>& code) {
+                                     std::shared_ptr<const void>& code, Device* device) {
   const int threads = hardwareThreads();
   std::vector<GroupKernel> kernels(groups.size());
   std::vector<KernelModule> modules(groups.size());
@@ -237,7 +253,9 @@ std::vector<GroupKernel> makeKernels(const Graph& graph, const std::vector<int>&
       kernels[i].info.sameAs = static_cast<int>(at->second);
   }
 
-  const CodeCache cache(options.code ? options.cacheFolder : "");
+  const Backend* backend = backendOf(options);
+  const bool object = options.code && !device;
+  const CodeCache cache(object ? options.cacheFolder : "");
   std::vector<std::vector<char>> objects(kernels.size());
   Progress compiling(options, "compiling", distinct.size());
   parallelFor(distinct.size(), threads, [&](size_t i) {
@@ -247,19 +265,28 @@ std::vector<GroupKernel> makeKernels(const Graph& graph, const std::vector<int>&
     if (text)  // the kernel language is their assembly
       info.artifact = {module.kernels[0].name, toText(module), {.tiles = 1}};
     else
-      info.artifact = emitLlvm(module, module.kernels[0], codeTarget(options),
-                               fastMath(options.fusion.numerics));
-    if (options.code && !text) objects[distinct[i]] = codeOf(info, options, cache);
+      info.artifact = print(backend, module, info, options);
+    if (object && !text) objects[distinct[i]] = codeOf(info, options, cache);
     compiling.step();
   });
 
+  if (backend && options.resources) {
+    std::vector<Artifact*> artifacts;
+    for (size_t i : distinct) artifacts.push_back(&kernels[i].info.artifact);
+    backend->findResources(artifacts, options.target);
+  }
+  if (device) {
+    std::vector<const Artifact*> artifacts;
+    for (size_t i : distinct) artifacts.push_back(&kernels[i].info.artifact);
+    device->load(artifacts);
+  }
   std::shared_ptr<LoadedCode> loaded = newLoadedCode();
   for (size_t i : distinct) {
     if (!objects[i].empty()) loaded->add(objects[i]);
   }
   for (GroupKernel& kernel : kernels) {
     if (kernel.info.sameAs >= 0) kernel.info.artifact = kernels[kernel.info.sameAs].info.artifact;
-    if (!options.code || interpreted(options, kernel.info.cost) == Values::Interpreted) continue;
+    if (!object || interpreted(options, kernel.info.cost) == Values::Interpreted) continue;
     kernel.info.function =
         reinterpret_cast<KernelFunction>(loaded->find(kernel.info.artifact.symbol));
     TEKTITE_CHECK(kernel.info.function, "no symbol {} in the code of {}",

@@ -1,4 +1,5 @@
 #pragma once
+#include "backends/backend.h"
 #include "lower/lower.h"
 #include "runtime/compile.h"
 
@@ -15,9 +16,10 @@ struct GroupKernel {
 };
 
 /// Schedules, lowers, emits and compiles the groups of a graph, on all cores. Kernels that are equal but for names compile once, and
-/// what is in the cache on disk not at all. `code` keeps the functions alive.
+/// what is in the cache on disk not at all. `code` keeps the functions alive. `device` (if any) loads them instead.
 std::vector<GroupKernel> makeKernels(const Graph& graph, const std::vector<int>& groups,
-                                     const CompileOptions&, std::shared_ptr<const void>& code);
+                                     const CompileOptions&, std::shared_ptr<const void>& code,
+                                     Device* device);
 
 /// The nodes of the input model that a group's body computes, in order.
 std::vector<std::string> originsOf(const Graph& body);

@@ -10,14 +10,16 @@ struct Lifetime {
   int first = 0, last = 0;
 };
 struct MemoryPlan {
-  std::vector<int64_t> offsets;  ///< in one arena, 64-byte aligned, as many as lifetimes
+  std::vector<int64_t> offsets;  ///< in one arena, aligned, as many as lifetimes
   int64_t bytes = 0;             ///< of the arena
 };
 
+constexpr int64_t kArenaAlign = 64;  ///< bytes: a cache line, and the widest vector
+
 /// Offsets such that buffers that live at the same time don't overlap. Best fit, the largest first and the oldest first: the better
 /// of the two. Empty buffers take no place.
-MemoryPlan planMemory(const std::vector<Lifetime>&);
+MemoryPlan planMemory(const std::vector<Lifetime>&, int64_t align = kArenaAlign);
 /// The most bytes that are alive at once: no plan needs less.
-int64_t leastMemory(const std::vector<Lifetime>&);
+int64_t leastMemory(const std::vector<Lifetime>&, int64_t align = kArenaAlign);
 
 }  // namespace tektite

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "emit/artifact.h"
+#include "backends/device.h"
 #include "fusion/fuse.h"
 #include "runtime/array.h"
 
@@ -76,6 +76,7 @@ struct Program {
   std::map<Value, int> slotOf;  ///< of every value of `graph` that has memory
   std::vector<Memory> packed;
   std::shared_ptr<const void> code;  ///< loaded objects
+  std::shared_ptr<Device> device;    ///< that runs the kernels; null: the CPU
 };
 
 class Team;

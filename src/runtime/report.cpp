@@ -73,6 +73,7 @@ KernelReport reportOf(const Program& program, const Step& step) {
   report.registers = cost.registers;
   report.predicted = cost.seconds;
   report.interpreted = kernel.interpreted;
+  report.resources = kernel.artifact.resources;
   return report;
 }
 
@@ -228,6 +229,13 @@ std::string toJson(const Report& report) {
                 {"recompute", k.recompute},
                 {"registers", k.registers},
                 {"predicted_ms", k.predicted * 1e3}};
+    if (k.resources) {
+      kernel["registers"] = k.resources->registers;
+      kernel["registers_predicted"] = k.registers;
+      kernel["spill_bytes"] = k.resources->spillBytes;
+      kernel["shared_bytes"] = k.resources->sharedBytes;
+      kernel["barriers"] = k.resources->barriers;
+    }
     if (k.interpreted) kernel["interpreted"] = true;
     if (k.seconds >= 0) kernel["ms"] = k.seconds * 1e3;
     json["kernels"].push_back(kernel);

@@ -14,10 +14,11 @@ struct KernelReport {
   std::vector<std::string> nodes;
   int64_t launches = 1, bytesRead = 0, bytesWritten = 0, scratchBytes = 0;
   double flops = 0, recompute = 1;
-  int registers = 0;         ///< vector registers that the widest stage demands
-  double predicted = 0;      ///< seconds, by the cost model
-  double seconds = -1;       ///< measured, of one run; negative: not measured
-  bool interpreted = false;  ///< by the graph interpreter: no code
+  int registers = 0;                         ///< vector registers that the widest stage demands
+  double predicted = 0;                      ///< seconds, by the cost model
+  double seconds = -1;                       ///< measured, of one run; negative: not measured
+  bool interpreted = false;                  ///< by the graph interpreter: no code
+  std::optional<KernelResources> resources;  ///< as the target's compiler says
 };
 struct Report {
   std::vector<KernelReport> kernels;

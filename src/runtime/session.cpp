@@ -2,6 +2,7 @@
 #include <cstring>
 #include <exception>
 
+#include "runtime/device_run.h"
 #include "runtime/interpret.h"
 #include "runtime/program.h"
 #include "runtime/simulated.h"
@@ -25,6 +26,7 @@ bool isAligned(const void* p, int64_t align) {
 
 struct Session::State {
   Team* team = nullptr;
+  std::optional<DeviceRun> device;  // that runs it all; then nothing below is used
   Memory arena, zeroed, scratch;
   int64_t scratchStride = 0;
   std::vector<void*> slots;          // where each slot lies in this run
@@ -45,6 +47,10 @@ Session::Session(std::shared_ptr<const Program> program, Team* team)
     : program_(std::move(program)), state_(new State) {
   State& s = *state_;
   s.team = team;
+  if (program_->device) {
+    s.device.emplace(program_);
+    return;
+  }
   const int threads = team ? team->threads() : 1;
   s.arena = Memory(static_cast<size_t>(program_->arenaBytes));
   s.zeroed = Memory(static_cast<size_t>(program_->zeroedBytes));
@@ -79,9 +85,12 @@ Session::Session(std::shared_ptr<const Program> program, Team* team)
 
 Session::~Session() = default;
 
-void* Session::data(int slot) const { return state_->slots[slot]; }
+void* Session::data(int slot) const {
+  return state_->device ? state_->device->data(slot) : state_->slots[slot];
+}
 
 int64_t Session::bytes() const {
+  if (state_->device) return state_->device->bytes();
   return static_cast<int64_t>(state_->arena.size() + state_->zeroed.size() +
                               state_->scratch.size());
 }
@@ -151,6 +160,7 @@ void Session::runThread(void* self, int thread) {
 }
 
 void Session::run(const void* const* inputs, void* const* outputs) {
+  if (state_->device) return state_->device->run(inputs, outputs);
   bind(inputs, outputs);
   state_->failed = nullptr;
   if (state_->alone || !state_->team || state_->team->threads() == 1) {
@@ -165,6 +175,7 @@ void Session::run(const void* const* inputs, void* const* outputs) {
 
 void Session::runTimed(const void* const* inputs, void* const* outputs,
                        std::vector<double>& seconds, const std::function<void(int step)>& after) {
+  if (state_->device) return state_->device->runTimed(inputs, outputs, seconds, after);
   bind(inputs, outputs);
   state_->failed = nullptr;
   seconds.resize(program_->steps.size());

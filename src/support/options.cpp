@@ -27,7 +27,13 @@ constexpr CommandInfo kCommands[] = {
 constexpr OptionInfo kOptions[] = {
     {"--dim", "NAME=N", "model opt", "", "a number for a named dim; others are 1"},
     {"--target", "NAME", "model opt machine", "host",
-     "a preset, a TOML file, or `interpret` (no code: the graph interpreter)", "TEKTITE_TARGET"},
+     "a preset (cpu, opencl, cuda, gpu-class, npu:...), a TOML file, or `interpret` (no code: the "
+     "graph interpreter)",
+     "TEKTITE_TARGET"},
+    {"--arch", "NAME", "model opt machine", "", "of --target=cuda: sm_80, sm_86, sm_89, sm_90"},
+    {"--set", "NAME=VALUE", "model opt machine", "",
+     "another value for a number of the target, as `machine` prints them; shared.bytes=N for a "
+     "level's"},
     {"--threads", "N", "model", "0", "threads of a run; 0: all cores", "TEKTITE_THREADS"},
     {"--unfused", "", "model opt", "", "one kernel a node of the model"},
     {"--numerics", "MODE", "model opt", "ordered", "strict, ordered or fast"},

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "../evaluators.h"
+#include "backends/backend.h"
 #include "ops/op.h"
 #include "support/check.h"
 #include "support/lexer.h"
@@ -223,10 +224,9 @@ void runCase(const OpCase& c, const Evaluator& evaluator) {
     EXPECT_EQ(compare(got.at(i), c.expected[i], c.tolerance), "") << "output " << i;
 }
 
-/// Every case, on one evaluator.
-void runAll(size_t evaluator) {
+/// Every case, or every `each`th, on one evaluator.
+void runAll(const Evaluator& e, int each = 1) {
   int cases = 0;
-  const Evaluator& e = evaluators().at(evaluator);
   for (const auto& entry : fs::directory_iterator(fs::path(TEKTITE_TESTS) / "ops")) {
     if (entry.path().extension() != ".test") continue;
     std::stringstream text;
@@ -234,7 +234,7 @@ void runAll(size_t evaluator) {
     const std::string owned = text.str(), file = entry.path().filename().string();
     for (const OpCase& c : OpCaseReader(owned, file).all()) {
       SCOPED_TRACE(fmt::format("{}:{}: {}, {}", file, c.line, c.name, e.name));
-      cases++;
+      if (cases++ % each != 0) continue;
       try {
         runCase(c, e);
       } catch (const std::exception& error) {
@@ -245,9 +245,24 @@ void runAll(size_t evaluator) {
   EXPECT_GT(cases, 100);
 }
 
-TEST(Ops, Interpreted) { runAll(0); }
-TEST(Ops, Fused) { runAll(1); }
-TEST(Ops, Unfused) { runAll(2); }
+TEST(Ops, Interpreted) { runAll(evaluators().at(0)); }
+TEST(Ops, Fused) { runAll(evaluators().at(1)); }
+TEST(Ops, Unfused) { runAll(evaluators().at(2)); }
+
+/// TEKTITE_OPENCL_CASES=N runs every Nth case: a device's compiler takes its time for each kernel. Fused and unfused in turn.
+TEST(OpenClDevice, OperatorsComputeWhatTheyMean) {
+  const Target target = findTarget("opencl");
+  const Backend* backend = findBackend("opencl");
+  if (!backend || !backend->open(target)) GTEST_SKIP() << "no OpenCL device";
+  const std::shared_ptr<Device> held = backend->open(target);
+  const char* each = std::getenv("TEKTITE_OPENCL_CASES");
+  int number = 0;
+  runAll({"opencl", false, false,
+          [&](const Graph& g, const std::vector<TensorAttribute>& in) {
+            return runCompiled(g, in, number++ % 2 == 1, target);
+          }},
+         each ? std::max(1, std::atoi(each)) : 40);
+}
 
 }  // namespace
 }  // namespace tektite

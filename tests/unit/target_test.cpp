@@ -55,13 +55,56 @@ TEST(Target, HostHasCachesAndCores) {
   EXPECT_FALSE(t.cpu.empty());
 }
 
+std::string errorOf(const std::function<void()>& what) {
+  try {
+    what();
+  } catch (const UserError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(Target, NumbersCanBeSet) {
+  Target t = findTarget("cuda:sm_90");
+  setNumber(t, "scratch_bytes=393216");
+  EXPECT_EQ(t.level("shared")->bytes, 393216);
+  setNumber(t, "l2.bytes=1048576");
+  EXPECT_EQ(t.level("l2")->bytes, 1048576);
+  setNumber(t, "launch_seconds=1e-6");
+  EXPECT_EQ(t.launchSeconds, 1e-6);
+  setNumber(t, "grid_sync=false");
+  EXPECT_FALSE(t.gridSync);
+  Target cpu = findTarget("cpu:avx2");
+  setNumber(cpu, "scratch_bytes=1024");
+  EXPECT_EQ(cpu.level("l3")->bytes, 1024);
+}
+
+TEST(Target, WhatCannotBeSetIsNamed) {
+  Target t = findTarget("gpu-class");
+  EXPECT_TRUE(errorOf([&] {
+                setNumber(t, "launch_us=1");
+              }).starts_with("--set: 'launch_us' found, expected scratch_bytes, name, kind, "));
+  EXPECT_EQ(errorOf([&] { setNumber(t, "l1.bytes=1"); }),
+            "--set: level 'l1' found, expected one of reg, shared, l2, main");
+  EXPECT_EQ(errorOf([&] { setNumber(t, "cores=many"); }),
+            "--set: cores: 'many' found, expected an integer");
+  EXPECT_EQ(errorOf([&] { setNumber(t, "cores"); }), "--set: 'cores' found, expected NAME=VALUE");
+}
+
+TEST(Target, ArchitecturesOfCuda) {
+  EXPECT_EQ(withArch(findTarget("cuda"), "sm_90").toText(), findTarget("cuda:sm_90").toText());
+  EXPECT_EQ(errorOf([] { withArch(findTarget("cuda"), "sm_10"); }),
+            "--arch: 'sm_10' found, expected one of sm_80, sm_86, sm_89, sm_90");
+  EXPECT_EQ(errorOf([] { withArch(findTarget("cpu"), "sm_90"); }).substr(0, 8), "--arch: ");
+}
+
 TEST(Target, UnknownOnesAreRefused) {
   try {
     findTarget("cpu:z80");
     ADD_FAILURE();
   } catch (const UserError& e) {
     EXPECT_EQ(std::string(e.what()).rfind(
-                  "target: found 'cpu:z80', expected a file or one of cpu:avx2, ", 0),
+                  "target: found 'cpu:z80', expected a file or one of cpu, cpu:avx2, ", 0),
               0u)
         << e.what();
   }

@@ -1,0 +1,71 @@
+#include "backends/backend.h"
+
+#include "backends/cuda/driver.h"
+#include "backends/cuda/nvcc.h"
+#include "emit/c_source.h"
+
+namespace tektite {
+namespace {
+
+void widen(KernelResources& to, const KernelResources& from) {
+  to.registers = std::max(to.registers, from.registers);
+  to.spillBytes = std::max(to.spillBytes, from.spillBytes);
+  to.sharedBytes = std::max(to.sharedBytes, from.sharedBytes);
+  to.barriers = std::max(to.barriers, from.barriers);
+}
+
+void addEntries(const std::vector<Launch>& launches,
+                std::vector<std::pair<std::string, int64_t>>& out) {
+  for (const Launch& l : launches) {
+    if (l.kind == Launch::Entry) out.emplace_back(l.entry, l.sharedBytes);
+    addEntries(l.body, out);
+  }
+}
+
+class CudaBackend : public Backend {
+ public:
+  CudaBackend() : Backend("cuda") {}
+  Target target() const override { return findTarget("cuda"); }
+  Supports supports(const KernelModule& module, const Kernel& kernel,
+                    const Target&) const override {
+    const CSupport answer = supportsC(module, kernel, cudaCpp());
+    return {answer.yes, answer.why};
+  }
+  Artifact emit(const KernelModule& module, const Kernel& kernel, const Target& target,
+                Numerics numerics) const override {
+    return emitC(module, kernel, target, numerics, cudaCpp());
+  }
+  std::vector<File> files(const Artifact& artifact, const Target& target) const override {
+    const std::string source = sourceOf({&artifact});
+    std::vector<File> out{{"cu", source}};
+    if (const auto made = runNvcc(source, target.arch, artifact.options)) {
+      out.push_back({"ptx", made->ptx});
+      out.push_back({"cubin", made->cubin});
+    }
+    return out;
+  }
+  void findResources(const std::vector<Artifact*>& artifacts, const Target& target) const override {
+    if (artifacts.empty()) return;
+    const auto made =
+        runNvcc(sourceOf({artifacts.begin(), artifacts.end()}), target.arch, artifacts[0]->options);
+    if (!made) return;
+    for (Artifact* a : artifacts) {
+      std::vector<std::pair<std::string, int64_t>> entries;
+      addEntries(a->launches, entries);
+      KernelResources all;
+      for (const auto& [entry, shared] : entries) {
+        const auto at = made->resources.find(entry);
+        if (at == made->resources.end()) continue;
+        KernelResources one = at->second;
+        one.sharedBytes += static_cast<int>(shared);
+        widen(all, one);
+      }
+      a->resources = all;
+    }
+  }
+  std::shared_ptr<Device> open(const Target& target) const override { return openCuda(target); }
+};
+const CudaBackend backend;
+
+}  // namespace
+}  // namespace tektite

@@ -1,0 +1,95 @@
+#include "backends/cuda/nvcc.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "support/check.h"
+
+namespace tektite {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string readAll(const fs::path& path) {
+  std::stringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return std::move(text).str();
+}
+
+/// A folder that ends with it.
+struct TemporaryFolder {
+  fs::path path;
+  TemporaryFolder() {
+    static std::atomic<int> count = 0;
+    path = fs::temp_directory_path() / fmt::format("tektite-nvcc-{}-{}", ::getpid(), ++count);
+    fs::create_directories(path);
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+  }
+};
+
+/// The number before a word: "24 registers".
+int numberBefore(const std::string& line, const std::string& word) {
+  const size_t at = line.find(word);
+  if (at == std::string::npos) return 0;
+  size_t from = at;
+  while (from > 0 && line[from - 1] == ' ') --from;
+  size_t digits = from;
+  while (digits > 0 && std::isdigit(static_cast<unsigned char>(line[digits - 1]))) --digits;
+  return digits < from ? std::atoi(line.substr(digits, from - digits).c_str()) : 0;
+}
+
+}  // namespace
+
+bool hasNvcc() {
+  static const bool found = std::system("command -v nvcc >/dev/null 2>&1") == 0;
+  return found;
+}
+
+std::map<std::string, KernelResources> parsePtxas(const std::string& log) {
+  std::map<std::string, KernelResources> out;
+  std::istringstream lines(log);
+  KernelResources* now = nullptr;
+  for (std::string line; std::getline(lines, line);) {
+    if (const size_t at = line.find("Compiling entry function '"); at != std::string::npos) {
+      const size_t from = at + 26;
+      now = &out[line.substr(from, line.find('\'', from) - from)];
+    } else if (now && line.find("spill stores") != std::string::npos) {
+      now->spillBytes =
+          numberBefore(line, "bytes spill stores") + numberBefore(line, "bytes spill loads");
+    } else if (now && line.find("registers") != std::string::npos) {
+      now->registers = numberBefore(line, "registers");
+      now->sharedBytes = numberBefore(line, "bytes smem");
+      now->barriers = numberBefore(line, "barriers");
+    }
+  }
+  return out;
+}
+
+std::optional<NvccOutput> runNvcc(const std::string& source, const std::string& arch,
+                                  const std::string& options) {
+  if (!hasNvcc()) return std::nullopt;
+  TemporaryFolder folder;
+  const std::string at = folder.path;
+  std::ofstream(at + "/kernels.cu") << source;
+  const std::string command = fmt::format(
+      "cd '{0}' && nvcc -std=c++17 -arch={1} {2} -cubin -Xptxas -v --keep -o kernels.cubin "
+      "kernels.cu >log 2>&1",
+      at, arch, options);
+  const int status = std::system(command.c_str());
+  NvccOutput out{"", "", {}, readAll(at + "/log")};
+  TEKTITE_CHECK(status == 0, "nvcc refuses\n{}\n{}", source, out.log);
+  out.ptx = readAll(at + "/kernels.ptx");
+  out.cubin = readAll(at + "/kernels.cubin");
+  out.resources = parsePtxas(out.log);
+  return out;
+}
+
+}  // namespace tektite
