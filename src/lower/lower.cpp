@@ -7,6 +7,7 @@
 #include "lower/nest.h"
 #include "lower/pack.h"
 #include "lower/team.h"
+#include "lower/team_intrins.h"
 #include "schedule/layout.h"
 #include "support/check.h"
 
@@ -192,6 +193,7 @@ LoweredKernel lower(const GroupPlan& prepared, const Schedule& chosen, const Tar
     for (const Stage& s : plan.lists[l].stages)
       for (const Accumulator& a : s.accumulators) declareCombine(out.module, a.combine);
   }
+  declareIntrins(out.module, kernel.body);
   out.module.kernels.push_back(std::move(kernel));
   return out;
 }

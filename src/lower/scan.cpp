@@ -117,7 +117,7 @@ class ScanLowering {
         {}};
     for (const Combine& c : out.lowered.module.combines)
       if (!out_.kernel.module.combine(c.name)) out_.kernel.module.combines.push_back(c);
-    if (dma)
+    if (dma || threads_)
       for (const IntrinDef& def : out.lowered.module.intrins)
         declareIntrin(out_.kernel.module, def);
     const Kernel& kernel = out.lowered.kernel();

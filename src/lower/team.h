@@ -14,6 +14,10 @@ Block lowerTeamStage(const Stage&, const TeamStage&, int threads, const KernelBu
 Block lowerTeamProduct(const Stage&, const TeamStage&, int threads, const KernelBuffers&,
                        const Ranges& tiles);
 
+/// The same by instructions that multiply fragments.
+Block lowerTeamMatrix(const Stage&, const TeamStage&, int threads, const KernelBuffers&,
+                      const Ranges& tiles);
+
 /// The grid of a tile list. Scratch lies in shared memory as far as it has room, what is left in main, a part for each tile: its
 /// allocations come before the grid.
 Block lowerTeamList(const TileList&, const std::vector<TeamStage>&, int threads,

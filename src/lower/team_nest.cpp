@@ -26,7 +26,9 @@ class TeamNest : TeamPoints {
     Block out;
     for (size_t i = 0; i < extent_.size(); i++)
       if (isConstant(extent_[i], 0) && !stage_.axes[i].reduce) return out;
-    if (schedule_.group > 1)
+    if (schedule_.shuffles)
+      joinedByWarps(out);
+    else if (schedule_.group > 1)
       joined(out);
     else
       alone(out);
@@ -39,7 +41,7 @@ class TeamNest : TeamPoints {
   void alone(Block& out) {
     Block body;
     const int64_t total = pointsOf(schedule_.dealt) / schedule_.vector;
-    rounds(body, total, threads_, kRound, var(kThread), [&](Block& round, const Expr& flat) {
+    rounds(body, total, threads_, kRound, thread_, [&](Block& round, const Expr& flat) {
       std::vector<Expr> conditions;
       decode(flat, schedule_.dealt, schedule_.vector, conditions);
       Block point;
@@ -218,10 +220,10 @@ class TeamNest : TeamPoints {
 
   std::string partName(const std::string& n) const { return "join_" + n; }
   Ref part(const std::string& n, const Expr& lane) const {
-    return {partName(n), {simplify(floorDiv(var(kThread), groupSize()), ranges_), lane}};
+    return {partName(n), {simplify(floorDiv(thread_, groupSize()), ranges_), lane}};
   }
   Expr groupSize() const { return Expr(schedule_.group); }
-  Expr laneOf() const { return simplify(floorMod(var(kThread), groupSize()), ranges_); }
+  Expr laneOf() const { return simplify(floorMod(thread_, groupSize()), ranges_); }
 
   void joined(Block& out) {
     Block scope;
@@ -236,7 +238,7 @@ class TeamNest : TeamPoints {
                                 0,
                                 ""}},
                          ""});
-    const Expr slot = simplify(floorDiv(var(kThread), groupSize()), ranges_);
+    const Expr slot = simplify(floorDiv(thread_, groupSize()), ranges_);
     rounds(scope, pointsOf(schedule_.dealt), groups, kRound, slot,
            [&](Block& round, const Expr& flat) {
              std::vector<Expr> conditions;
@@ -252,13 +254,18 @@ class TeamNest : TeamPoints {
            });
     out.push_back({BlockStmt{std::move(scope)}, ""});
   }
-  /// Each thread's share of the reduction, put into shared memory.
-  void partial(Block& round, const std::vector<Expr>& conditions) {
+  /// Each thread's share of the reduction.
+  Block share(const std::vector<Expr>& conditions) {
     Block body, sums;
     allocate(body, "");
     initialise(body, "");
     sharedLoops(0, sums);
     addIf(body, conditions, std::move(sums));
+    return body;
+  }
+  /// The same, put into shared memory.
+  void partial(Block& round, const std::vector<Expr>& conditions) {
+    Block body = share(conditions);
     for (const Accumulator& a : stage_.accumulators)
       for (size_t c = 0; c < a.names.size(); c++)
         body.push_back(
@@ -311,6 +318,101 @@ class TeamNest : TeamPoints {
         out.emplace(a.names[c], load(r.buffer, a.combine.types[c], r.index));
       }
     return out;
+  }
+
+  // ---- the same by instructions: lanes join in registers, warps of a group in shared memory
+
+  static Ref ofLane(const std::string& name) {
+    return {"lane_" + name, {var(kWarp), var(kThread)}};
+  }
+  static Stmt call(const std::string& instruction, Ref tile) {
+    return {Intrin{instruction, {IntrinArg{std::move(tile)}}, ""}, ""};
+  }
+  Stmt warps(Block body) const {
+    return loop(kWarp, threads_ / warp_, LoopMode::Warp, std::move(body));
+  }
+  Stmt lanesOfWarp(Block body) const {
+    return loop(kThread, warp_, LoopMode::Thread, std::move(body));
+  }
+
+  void joinedByWarps(Block& out) {
+    const InWarps inWarps(*this);
+    Block scope;
+    const int groups = threads_ / schedule_.group, warpsOfGroup = schedule_.group / warp_;
+    for (const Accumulator& a : stage_.accumulators) {
+      scope.push_back({Alloc{{"lane_" + a.names[0],
+                              DType::F32,
+                              {Expr(threads_ / warp_), Expr(warp_)},
+                              {},
+                              "reg",
+                              0,
+                              ""}},
+                       ""});
+      if (warpsOfGroup > 1)
+        scope.push_back({Alloc{{partName(a.names[0]),
+                                DType::F32,
+                                {Expr(groups), Expr(warpsOfGroup)},
+                                {},
+                                "shared",
+                                0,
+                                ""}},
+                         ""});
+    }
+    const Expr slot = simplify(floorDiv(thread_, groupSize()), ranges_);
+    rounds(scope, pointsOf(schedule_.dealt), groups, kRound, slot,
+           [&](Block& round, const Expr& flat) {
+             std::vector<Expr> conditions;
+             decode(flat, schedule_.dealt, 1, conditions);
+             Block nest, body = share(conditions);
+             for (const Accumulator& a : stage_.accumulators)
+               body.push_back(
+                   {Store{{ofLane(a.names[0])}, "", {load(a.names[0], DType::F32, {})}}, ""});
+             nest.push_back(lanesOfWarp(std::move(body)));
+             for (const Accumulator& a : stage_.accumulators)
+               nest.push_back(
+                   call("warp." + a.combine.name, {"lane_" + a.names[0], {var(kWarp), Expr(0)}}));
+             Block stores = warpsOfGroup > 1 ? throughShared(nest, warpsOfGroup) : Block();
+             Results results;
+             for (const Accumulator& a : stage_.accumulators) {
+               const Ref lane = ofLane(a.names[0]);
+               results.emplace(a.names[0], warpsOfGroup > 1
+                                               ? load(a.names[0], DType::F32, {})
+                                               : load(lane.buffer, DType::F32, lane.index));
+             }
+             for (const StageStore& s : stage_.outer) add(stores, s, results);
+             conditions.insert(conditions.begin(), simplify(eq(laneOf(), 0), ranges_));
+             Block only;
+             addIf(only, conditions, std::move(stores));
+             if (warpsOfGroup > 1) {
+               round.push_back(warps(std::move(nest)));
+               nest.clear();
+             }
+             if (!only.empty()) nest.push_back(lanesOfWarp(std::move(only)));
+             if (!nest.empty()) round.push_back(warps(std::move(nest)));
+           });
+    out.push_back({BlockStmt{std::move(scope)}, ""});
+  }
+  /// What each warp found goes to shared memory; answers how a thread joins that of its group, in order.
+  Block throughShared(Block& nest, int warpsOfGroup) const {
+    Block body, join;
+    const Expr group = simplify(floorDiv(thread_, groupSize()), ranges_);
+    const Expr place = simplify(floorMod(var(kWarp), Expr(warpsOfGroup)), ranges_);
+    for (const Accumulator& a : stage_.accumulators) {
+      const std::string part = partName(a.names[0]);
+      const Ref lane = ofLane(a.names[0]);
+      body.push_back(
+          {Store{{{part, {group, place}}}, "", {load(lane.buffer, DType::F32, lane.index)}}, ""});
+      join.push_back({Alloc{{a.names[0], DType::F32, {}, {}, "reg", 0, ""}}, ""});
+      for (int i = 0; i < warpsOfGroup; i++)
+        join.push_back({Store{{{a.names[0], {}}},
+                              i ? a.combine.name : "",
+                              {load(part, DType::F32, {group, Expr(i)})}},
+                        ""});
+    }
+    Block first;
+    addIf(first, {eq(var(kThread), 0)}, std::move(body));
+    nest.push_back(lanesOfWarp(std::move(first)));
+    return join;
   }
 
   const TeamStage& schedule_;

@@ -13,6 +13,21 @@ TeamPoints::TeamPoints(const Stage& stage, int threads, const KernelBuffers& buf
     low_.push_back(low);
   }
   ranges_[kThread] = {0, threads - 1};
+  thread_ = var(kThread);
+}
+
+TeamPoints::InWarps::InWarps(TeamPoints& p)
+    : points_(p), before_(p.thread_), range_(p.ranges_[kThread]) {
+  p.thread_ = var(kWarp) * Expr(p.warp_) + var(kThread);
+  p.ranges_[kThread] = {0, p.warp_ - 1};
+  p.warpsInRange();
+}
+/// The variable stays in indices of registers, also where there is only one warp.
+void TeamPoints::warpsInRange() { ranges_[kWarp] = {0, std::max(1, threads_ / warp_ - 1)}; }
+
+TeamPoints::InWarps::~InWarps() {
+  points_.thread_ = before_;
+  points_.ranges_[kThread] = range_;
 }
 
 int64_t TeamPoints::most(int axis) const {

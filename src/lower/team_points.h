@@ -5,7 +5,8 @@
 
 namespace tektite {
 
-inline const char* const kThread = "t";  ///< the variable of a team's loops
+inline const char* const kThread = "t";  ///< the variable of thread loops
+inline const char* const kWarp = "w";    ///< of the loops over warps around them
 
 /// What all nests of a stage that a team runs have in common: numbers of points become coordinates, and a stage's expressions the kernel's.
 class TeamPoints {
@@ -35,6 +36,20 @@ class TeamPoints {
   static void addIf(Block& out, const std::vector<Expr>& conditions, Block body);
   static void append(Block& out, Block more);
   Stmt team(Block body) const;
+  void warpsInRange();
+  /// While it lives, statements are made for the lanes of warps: `kThread` counts those, `kWarp` the warps.
+  class InWarps {
+   public:
+    explicit InWarps(TeamPoints&);
+    ~InWarps();
+    InWarps(const InWarps&) = delete;
+    InWarps& operator=(const InWarps&) = delete;
+
+   private:
+    TeamPoints& points_;
+    Expr before_;
+    Interval range_;
+  };
   static Stmt loop(std::string v, Expr extent, LoopMode mode, Block body);
 
   void add(Block& out, const StageStore&, const Results& = {}) const;
@@ -43,6 +58,8 @@ class TeamPoints {
 
   const Stage& stage_;
   const int threads_;
+  const int warp_ = 32;
+  Expr thread_;  // number of the thread in its team
   const KernelBuffers& buffers_;
   Ranges ranges_;
   std::vector<Expr> low_, extent_;            // of each axis in one execution

@@ -15,9 +15,15 @@ struct TeamOperand {
   int each = 1;             ///< of it that a thread holds
   bool alongDepth = false;  ///< neighbours in memory are neighbours in the reduction
   int copied = 0;  ///< elements that an asynchronous copy brings at once; 0: threads load and store
+  bool blockFirst = false;  ///< its panel is [block][depth], else [depth][block]
+  int64_t width =
+      0;  ///< of a row of the panel, with what keeps neighbours out of each other's banks
   int64_t block() const { return int64_t{threads} * each; }
-  int64_t width() const;  ///< of a row of its panel
 };
+
+// What an instruction of a warp multiplies, and elements between rows of what it reads.
+constexpr int kMatrixRows = 16, kMatrixColumns = 8, kMatrixDepth = 16, kMatrixPadding = 8;
+inline const char* const kMatrixProduct = "mma.m16n8k16";
 
 /// A contraction whose results lie in the threads' registers, and whose operands go through shared memory, a panel of the reduction at a time:
 /// [depth][block]. While one panel is multiplied the next is on its way.
@@ -25,6 +31,7 @@ struct TeamProduct {
   TeamOperand rows, columns;
   std::vector<int> batch;  ///< space axes of both, or of none
   int depth = 1;           ///< of a panel
+  bool matrix = false;     ///< warps multiply fragments: an operand's threads are warps then
   bool on() const { return rows.threads > 0; }
 };
 
@@ -38,6 +45,7 @@ struct TeamStage {
   int group = 1;  ///< threads that share the reductions of a point, a power of two; 1: each its own
   int together =
       0;  ///< so many of the last reduce axes are dealt to the group as one; each thread walks the others
+  bool shuffles = false;  ///< lanes of a warp join their results by instructions
   TeamProduct product;
 };
 

@@ -36,10 +36,12 @@ void compare(const Group& group, const std::string& target) {
   const std::vector<Tensor> want = evaluate(*group.body, operands);
   const std::vector<TestTensor> got = runLowered(*group.plan, *group.body, leaves, target);
   ASSERT_EQ(got.size(), want.size());
-  for (size_t o = 0; o < got.size(); o++)
+  for (size_t o = 0; o < got.size(); o++) {
+    const double rounding = want[o].dtype == DType::F16 ? 1e-3 : 1e-5;
     for (int64_t i = 0; i < want[o].elements(); i++)
-      ASSERT_NEAR(got[o].real[i], want[o].reals()[i], 1e-5 * (1 + std::abs(want[o].reals()[i])))
+      ASSERT_NEAR(got[o].real[i], want[o].reals()[i], rounding * (1 + std::abs(want[o].reals()[i])))
           << o << " at " << i;
+  }
 }
 
 std::string kernelsOf(const std::string& text, const GoldenSettings& settings) {
