@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -162,6 +163,43 @@ int serve(const Prepared& p, Timer& timer, double compileSeconds, int64_t baseBy
   return kSame;
 }
 
+/// The best of some runs of each kernel, by what it computes.
+void addKernels(const Prepared& p, bool unfused, Team& team, Profile& profile) {
+  constexpr int kRuns = 10;
+  CompileOptions options = p.options;
+  options.fusion.unfused = unfused;
+  const std::shared_ptr<const Program> program = compile(p.graph, options);
+  std::vector<Array> outputs;
+  for (const TensorType& t : program->outputs) outputs.emplace_back(t.dtype, t.extents());
+  std::vector<const void*> in;
+  std::vector<void*> out;
+  for (const Array& a : p.inputs) in.push_back(a.data());
+  for (const Array& a : outputs) out.push_back(a.data());
+  Session session(program, &team);
+  session.run(in.data(), out.data());
+  for (int run = 0; run < kRuns; ++run) {
+    std::vector<double> seconds;
+    session.runTimed(in.data(), out.data(), seconds);
+    for (size_t i = 0; i < program->steps.size(); ++i) {
+      const Step& step = program->steps[i];
+      const Group* group = step.kind == Step::Kernel
+                               ? program->graph.nodes[static_cast<size_t>(step.node)].as<Group>()
+                               : nullptr;
+      if (!group) continue;
+      const auto [it, isNew] = profile.seconds.emplace(group->body->hash(), seconds[i]);
+      if (!isNew) it->second = std::min(it->second, seconds[i]);
+    }
+  }
+}
+void writeProfile(const std::string& file, const Prepared& p, Team& team) {
+  if (p.parts) userError("--write-profile: the model's shapes depend on data: it is no one graph");
+  Profile profile{p.options.target.name, {}};
+  for (const bool unfused : {false, true}) addKernels(p, unfused, team, profile);
+  std::ofstream out(file);
+  out << profile.toText();
+  if (!out) userError("{}: cannot be written", file);
+}
+
 int worker(const Options& options) {
   Progress progress;
   const int64_t base = peakRssBytes();
@@ -213,6 +251,7 @@ int bench(const Options& options) {
   std::optional<Timer> unfused;
   if (compare) unfused.emplace(p, true, team);
   const Samples samples = measure(fused, unfused ? &*unfused : nullptr, seconds, progress);
+  if (options.given("--write-profile")) writeProfile(options.text("--write-profile"), p, team);
   const Limits limits = measureLimits(team, kLimitSeconds);
 
   const Work work = workOf(fused.runner());

@@ -151,6 +151,9 @@ CompileOptions compileOptions(const Options& options, Progress& progress) {
   compile.fusion.numerics = numericsOf(options.text("--numerics"));
   compile.fusion.cut = namePairs(options, "--cut");
   compile.fusion.force = namePairs(options, "--fuse");
+  if (options.given("--profile"))
+    compile.fusion.profile = std::make_shared<const Profile>(
+        readProfile(options.text("--profile"), compile.target.name));
   compile.passes = passOptions(options);
   compile.threads = threadsOf(options);
   compile.file = options.text("MODEL");

@@ -1,6 +1,7 @@
 #include "fusion/clusters.h"
 
 #include <algorithm>
+#include <queue>
 
 #include "fusion/fences.h"
 #include "fusion/scan.h"
@@ -59,7 +60,7 @@ void Clusters::classify(const FusionOptions& options) {
   std::set<int> needed;
   for (const Value& v : g_.outputs) needed.insert(v.node);
   std::set<std::string> named;  // by the user: their place is to be seen
-  for (const auto* pairs : {&options.cut, &options.force})
+  for (const auto* pairs : {&options.cut, &options.force, &options.modelCut, &options.modelForce})
     for (const auto& [a, b] : *pairs) named.insert({a, b});
   for (int i = 0; i < static_cast<int>(g_.nodes.size()) && !named.empty(); i++)
     if (named.count(ledgerName(g_, i))) needed.insert(i);
@@ -108,6 +109,27 @@ bool isSqueeze(const Graph& g, const Node& n) {
   return left == right && found == wanted;
 }
 
+std::vector<int> Clusters::order() const {
+  std::vector<int> out, missing(list.size());
+  std::priority_queue<std::pair<int, int>, std::vector<std::pair<int, int>>, std::greater<>> ready;
+  for (int c = 0; c < static_cast<int>(list.size()); c++) {
+    if (!list[c].alive) continue;
+    missing[c] = static_cast<int>(list[c].before.size());
+    if (!missing[c]) ready.push({list[c].nodes.front(), c});
+  }
+  while (!ready.empty()) {
+    const int c = ready.top().second;
+    ready.pop();
+    out.push_back(c);
+    for (int d : list[c].after)
+      if (--missing[d] == 0) ready.push({list[d].nodes.front(), d});
+  }
+  const auto alive = std::ranges::count_if(list, &Cluster::alive);
+  TEKTITE_CHECK(static_cast<long>(out.size()) == alive, "groups in a cycle: {} of {} ordered",
+                out.size(), alive);
+  return out;
+}
+
 int Clusters::wayRound(int a, int b) const {
   for (const auto& [first, last] : {std::pair{a, b}, std::pair{b, a}}) {
     const int end = list[last].nodes.back();
@@ -118,6 +140,7 @@ int Clusters::wayRound(int a, int b) const {
     while (!stack.empty()) {
       const int c = stack.back();
       stack.pop_back();
+      steps++;
       if (list[c].nodes.front() > end || !seen.insert(c).second) continue;
       if (list[c].after.count(last)) return c;
       if (static_cast<int>(seen.size()) > kMostVisits) return c;
@@ -125,6 +148,18 @@ int Clusters::wayRound(int a, int b) const {
     }
   }
   return -1;
+}
+
+void Clusters::joinOrigins() {
+  std::map<std::string, std::vector<int>> byOrigin;
+  for (int n = 0; n < static_cast<int>(g_.nodes.size()); n++)
+    if (of[n] >= 0 && !list[of[n]].host && !list[of[n]].alone && !g_.nodes[n].origin.empty())
+      byOrigin[g_.nodes[n].origin].push_back(n);
+  for (const auto& [origin, nodes] : byOrigin)
+    for (size_t i = 1; i < nodes.size(); i++) {
+      const int a = of[nodes[0]], b = of[nodes[i]];
+      if (a != b && wayRound(a, b) < 0) merge(a, b);
+    }
 }
 
 void Clusters::merge(int into, int from) {
@@ -172,15 +207,29 @@ std::vector<Value> Clusters::neededOutside(const std::vector<int>& nodes) const 
   return out;
 }
 
-Clusters::Body Clusters::bodyOf(const std::vector<int>& nodes) const {
-  std::set<int> inside(nodes.begin(), nodes.end());
-  std::vector<int> stack(nodes.begin(), nodes.end());
-  while (!stack.empty()) {
-    const int n = stack.back();
-    stack.pop_back();
+std::vector<int> Clusters::withRepeated(const std::vector<int>& nodes) const {
+  std::vector<int> out = nodes, stack;
+  const auto look = [&](int n) {
     for (const Value& v : g_.nodes[n].operands)
-      if (repeated_[v.node] && inside.insert(v.node).second) stack.push_back(v.node);
+      if (repeated_[v.node]) stack.push_back(v.node);
+  };
+  for (int n : nodes) look(n);
+  if (!stack.empty()) {
+    std::set<int> found;
+    while (!stack.empty()) {
+      const int n = stack.back();
+      stack.pop_back();
+      if (found.insert(n).second) look(n);
+    }
+    out.insert(out.end(), found.begin(), found.end());
+    std::ranges::sort(out);
   }
+  steps += static_cast<int64_t>(out.size());
+  return out;
+}
+
+Clusters::Body Clusters::bodyOf(const std::vector<int>& nodes) const {
+  const std::vector<int> inside = withRepeated(nodes);
   Body body;
   std::map<Value, Value> to;
   const auto add = [&](Node node, int from) {
@@ -189,7 +238,8 @@ Clusters::Body Clusters::bodyOf(const std::vector<int>& nodes) const {
   };
   for (int n : inside)
     for (const Value& v : g_.nodes[n].operands) {
-      if (inside.count(v.node) || to.count(v) || g_.node(v).as<Const>()) continue;
+      if (std::ranges::binary_search(inside, v.node) || to.count(v) || g_.node(v).as<Const>())
+        continue;
       to[v] =
           add({.kind = Input{}, .operands = {}, .results = {g_.type(v)}, .name = {}, .origin = {}},
               v.node);

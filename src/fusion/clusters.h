@@ -25,11 +25,16 @@ class Clusters {
  public:
   Clusters(const Graph& g, const FusionOptions&);
   std::vector<Cluster> list;
-  std::vector<int> of;  ///< node -> cluster; -1: none (input, const, repeated)
+  std::vector<int> of;        ///< node -> cluster; -1: none (input, const, repeated)
+  mutable int64_t steps = 0;  ///< nodes and clusters that searches and bodies touched
   bool repeated(int node) const { return repeated_[node]; }
+  /// In topological order, by their first node where there is a choice.
+  std::vector<int> order() const;
   /// Would one cluster of both leave and re-enter? Answers a cluster on the way round, or -1.
   int wayRound(int a, int b) const;
   void merge(int into, int from);
+  /// One cluster for each node of the input model.
+  void joinOrigins();
 
   /// The body of the kernel that these nodes make: inputs, copied constants, nodes in order. `from`: for each body node the graph's.
   struct Body {
@@ -38,6 +43,8 @@ class Clusters {
     std::vector<Value> inputs, outputs;  ///< in the graph
   };
   Body bodyOf(const std::vector<int>& nodes) const;
+  /// These nodes and the repeated ones that they read, ascending.
+  std::vector<int> withRepeated(const std::vector<int>& nodes) const;
   /// Values of these nodes that others, host nodes or the graph's caller need.
   std::vector<Value> neededOutside(const std::vector<int>& nodes) const;
   const std::vector<Value>& sources(int node) const {

@@ -16,7 +16,6 @@ constexpr double kUnhidden =
 constexpr double kSecondsPerTile = 20e-9;  // dealing a tile and entering its loops
 constexpr double kRegisterRows = 8;        // of a contraction's register tile
 constexpr double kRowCycles = 6;           // entering an innermost loop
-constexpr int kLanes = 16;                 // where a stage's work is taken before a target is known
 constexpr double kRecomputeBudget = 1.3;   // work of a plan over that of computing all once
 constexpr double kLaunchShare = 0.5;       // of a launch that more recomputation may take
 constexpr double kJoinCycles = 16;         // joining the lanes of an accumulator
@@ -29,110 +28,6 @@ constexpr double kPanelBytes = 20 << 10;
 
 int64_t sizeOf(const Span& s, int64_t extent) { return std::clamp<int64_t>(s.size, 0, extent); }
 
-/// Vector registers that hold values at once, evaluating children first; loads are operands of instructions.
-int registersOf(const std::vector<Expr>& roots) {
-  std::unordered_map<Hash, int> uses;
-  const auto children = [](const Expr& e) {
-    if (const Apply* a = e.as<Apply>()) return a->args;
-    if (const Cast* c = e.as<Cast>()) return std::vector<Expr>{c->arg};
-    return std::vector<Expr>{};
-  };
-  const auto held = [](const Expr& e) { return e.as<Apply>() || e.as<Cast>(); };
-  for (const Expr& root : roots) {
-    uses[root.hash()]++;
-    visit(root, [&](const Expr& e) {
-      for (const Expr& c : children(e)) uses[c.hash()]++;
-    });
-  }
-  int live = 0, most = 0;
-  std::unordered_map<Hash, int> left = uses;
-  for (const Expr& root : roots) {
-    visit(root, [&](const Expr& e) {
-      if (!held(e)) return;
-      live++;
-      most = std::max(most, live);
-      for (const Expr& c : children(e))
-        if (held(c) && --left[c.hash()] == 0) live--;
-    });
-    if (held(root) && --left[root.hash()] == 0) live--;
-  }
-  return most;
-}
-
-double chainOf(const std::vector<Expr>& roots) {
-  std::unordered_map<Hash, double> longest;
-  double most = 0;
-  for (const Expr& root : roots)
-    visit(root, [&](const Expr& e) {
-      double below = 0;
-      if (const Apply* a = e.as<Apply>()) {
-        for (const Expr& c : a->args) below = std::max(below, longest[c.hash()]);
-        below += info(a->op).slots;
-      } else if (const Cast* c = e.as<Cast>()) {
-        below = longest[c->arg.hash()] + 1;
-      }
-      longest[e.hash()] = below;
-      most = std::max(most, below);
-    });
-  return most;
-}
-
-/// The dimension of a buffer that is contiguous in memory.
-size_t innermostOf(const StageSet& set, const std::string& name, size_t rank) {
-  const auto b = std::ranges::find(set.buffers, name, &PlanBuffer::name);
-  for (size_t i = rank; b != set.buffers.end() && i-- > 0;) {
-    const int d = b->order.empty() ? static_cast<int>(i) : b->order[i];
-    if (b->type.extent(d) > 1) return static_cast<size_t>(d);
-  }
-  return rank - 1;
-}
-
-/// Loads of a list of expressions in lanes: a gather or a strided one counts for every lane.
-double loadCost(const std::vector<Expr>& roots, const Stage& s, const StageSet& set, int vectorAxis,
-                int lanes) {
-  double cost = 0;
-  std::unordered_map<Hash, bool> seen;
-  for (const Expr& root : roots)
-    for (const Expr& e : loadsOf(root)) {
-      if (!seen.emplace(e.hash(), true).second) continue;
-      const Load* l = e.as<Load>();
-      double one = 1;
-      const size_t innermost = innermostOf(set, l->buffer, l->index.size());
-      for (size_t d = 0; d < l->index.size(); d++) {
-        const AxisSum sum = axisSum(l->index[d], s);
-        if (!sum.known) one = lanes;
-        for (const auto& [axis, c] : sum.terms)
-          if (axis == vectorAxis && (d != innermost || c != 1)) one = lanes / 2.0;
-      }
-      cost += one;
-    }
-  return cost;
-}
-
-/// Slots of a point; what doesn't change along the innermost axis is hoisted and counts a little.
-double slotsOfAll(const std::vector<Expr>& roots, const std::string& innermost) {
-  double slots = 0;
-  std::unordered_map<Hash, bool> varies;
-  const auto any = [&](const std::vector<Expr>& parts) {
-    return std::ranges::any_of(parts, [&](const Expr& e) { return varies[e.hash()]; });
-  };
-  for (const Expr& root : roots)
-    visit(root, [&](const Expr& e) {
-      const auto [it, first] = varies.emplace(e.hash(), false);
-      if (!first) return;
-      double own = 0;
-      bool moves = false;
-      if (const Var* v = e.as<Var>()) moves = v->name == innermost || v->name[0] == 's';
-      if (const Load* l = e.as<Load>()) moves = any(l->index);
-      if (const Cast* c = e.as<Cast>()) moves = varies[c->arg.hash()], own = 1;
-      if (const Apply* a = e.as<Apply>())
-        moves = any(a->args), own = e.type() == DType::I64 ? 0 : info(a->op).slots;
-      varies[e.hash()] = moves;
-      slots += moves ? own : own / 16;
-    });
-  return slots;
-}
-
 double bytesOf(const std::vector<int64_t>& extents, int elementBytes) {
   double n = elementBytes;
   for (const int64_t e : extents) n *= static_cast<double>(e);
@@ -144,31 +39,48 @@ double productsOfBytes(const Target& t) {
   const int group = dotGroup(t, DType::U8, DType::I8);
   return group == 4 ? group : group / 2.0;
 }
-bool multipliesBytes(const Accumulator& a) {
-  const Apply* product = a.values[0].as<Apply>();
-  if (a.combine.types[0] != DType::I32 || !product || product->op != Op::Mul) return false;
-  return std::ranges::all_of(product->args, [](const Expr& e) {
-    const Cast* c = e.as<Cast>();
-    return c && (c->arg.type() == DType::U8 || c->arg.type() == DType::I8);
-  });
-}
+}  // namespace
 
-/// Numbers of one tiling, gathered stage by stage.
-class Evaluation {
+/// Numbers of one tiling, gathered stage by stage. Its memory serves for the next.
+class TilingCosts::Evaluation {
  public:
   Evaluation(const GroupShape& g, const StageSet& set, const std::vector<StageWork>& work,
-             const Tiling& t, const Target& target)
-      : g_(g), set_(set), work_(work), t_(t), target_(target) {
+             const Target& target)
+      : g_(g),
+        set_(set),
+        work_(work),
+        target_(target),
+        l1_(static_cast<double>(capacity("l1", 0)) / 2),
+        l2_(target.kind == "gpu"  // what a team's shared memory doesn't hold lies in main
+                ? std::max(l1_, static_cast<double>(capacity("l1", 0)) - kPanelBytes)
+                : static_cast<double>(capacity("l2", 1)) * 0.6) {
+    out_.space.resize(g.buffers.size());
+  }
+  int64_t steps = 0;
+
+  Tiled& of(const Tiling& t) {
+    steps += static_cast<int64_t>(g_.stages.size());
+    if (target_.hasExplicitMemory()) {
+      out_ = evaluateExplicit(g_, set_, work_, t, target_);
+      return out_;
+    }
     out_.tiling = t;
-    out_.regions = inferRegions(g, t.tile);
+    out_.cost = {};
+    inferRegions(g_, t.tile, -1, out_.regions);
+    counts_.clear();
     for (size_t j = 0; j < t.tile.size(); j++) {
-      const int64_t extent = g.stages[g.root].extents[g.rootAxes[j]];
+      const int64_t extent = g_.stages[g_.root].extents[g_.rootAxes[j]];
       counts_.push_back(
           std::max<int64_t>(1, (extent + t.tile[j] - 1) / std::max<int64_t>(t.tile[j], 1)));
     }
+    total_ = base_ = 0;
+    outgrown_ = false;
+    evaluate();
+    return out_;
   }
 
-  Tiled run() {
+ private:
+  void evaluate() {
     depths();
     scratch();
     double parallel = 0, last = 0;
@@ -193,21 +105,22 @@ class Evaluation {
     const double launch = kLaunchShare * target_.launchSeconds * target_.hertz *
                           target_.slotsPerCycle * target_.lanes(4) * target_.cores;
     c.mostRecompute = std::max(kRecomputeBudget, base_ > 0 ? 1 + launch / base_ : 1);
-    return std::move(out_);
   }
 
- private:
   const GroupShape& g_;
   const StageSet& set_;
   const std::vector<StageWork>& work_;
-  const Tiling& t_;
   const Target& target_;
+  const double l1_, l2_;  // bytes of scratch that near memories hold
   Tiled out_;
+  const Tiling& t_ = out_.tiling;
   std::vector<int64_t> counts_;
+  std::vector<std::pair<double, int>> sizes_;
   double total_ = 0, base_ = 0;
   bool outgrown_ = false;  // scratch is more than the tile's share of the caches
 
   void depths() {
+    out_.depth.clear();
     for (const auto& axes : out_.regions.stages) {
       int depth = t_.grid;
       for (int i = t_.grid; i < static_cast<int>(t_.order.size()); i++)
@@ -242,7 +155,7 @@ class Evaluation {
 
   void scratch() {
     out_.sharing.assign(g_.buffers.size(), -1);
-    std::vector<std::pair<double, int>> sizes;
+    sizes_.clear();
     for (size_t b = 0; b < g_.buffers.size(); b++) {
       if (set_.buffers[b].kind != PlanBuffer::Scratch) continue;
       double n = bytes(set_.buffers[b].type.dtype);
@@ -250,20 +163,14 @@ class Evaluation {
         n *= static_cast<double>(sizeOf(out_.regions.buffers[b][d], g_.buffers[b][d]));
       if (const int into = set_.inPlace[b]; into >= 0 && sharesMemory(static_cast<int>(b), into))
         continue;
-      sizes.push_back({n, static_cast<int>(b)});
+      sizes_.push_back({n, static_cast<int>(b)});
     }
-    out_.space.resize(g_.buffers.size());
-    std::ranges::sort(sizes);
+    std::ranges::sort(sizes_);
     double used = 0;
-    const double l1 = static_cast<double>(capacity("l1", 0)) / 2;
-    const double l2 =
-        target_.kind == "gpu"  // what a team's shared memory doesn't hold lies in main
-            ? std::max(l1, static_cast<double>(capacity("l1", 0)) - kPanelBytes)
-            : static_cast<double>(capacity("l2", 1)) * 0.6;
-    for (const auto& [n, b] : sizes) {
+    for (const auto& [n, b] : sizes_) {
       used += n;
-      out_.space[b] = used <= l1 ? "l1" : "l2";
-      outgrown_ = outgrown_ || used > l2;
+      out_.space[b] = used <= l1_ ? "l1" : "l2";
+      outgrown_ = outgrown_ || used > l2_;
     }
     out_.cost.scratchBytes = static_cast<int64_t>(used);
     for (size_t b = 0; b < g_.buffers.size(); b++)
@@ -422,8 +329,6 @@ class Evaluation {
           again += moveSeconds(fetches * (count - 1), passed, share, target_);
         fetches *= count;
       }
-      (buffer.kind == PlanBuffer::Output ? out_.cost.bytesWritten : out_.cost.bytesRead) +=
-          static_cast<int64_t>(std::min(passed, tensor));
       seconds += moveSeconds(passed, tensor, share, target_) *
                  (buffer.kind == PlanBuffer::Output ? 1.5 : 1);
       if (buffer.kind != PlanBuffer::Output) seconds += again;
@@ -437,8 +342,6 @@ class Evaluation {
     return n * (g_.writer[b] >= 0 ? executions(out_.depth[g_.writer[b]]) : 1);
   }
 };
-
-}  // namespace
 
 double moveSeconds(double bytes, double tensorBytes, double cores, const Target& t) {
   const Level* home = &t.levels.back();
@@ -458,61 +361,11 @@ double moveSeconds(double bytes, double tensorBytes, double cores, const Target&
   return rate > 0 ? bytes / rate : 0;
 }
 
-StageWork workOf(const Stage& s, const StageSet& set) {
-  StageWork w;
-  w.contraction = s.contraction;
-  w.ofBytes = s.contraction && multipliesBytes(s.accumulators[0]);
-  w.accumulators = static_cast<int>(s.accumulators.size());
-  std::vector<Expr> inner, outer;
-  for (const StageStore& store : s.inner) inner.push_back(store.value);
-  for (const Accumulator& a : s.accumulators)
-    for (const Expr& e : a.values) inner.push_back(e), w.slots += 1;
-  for (const StageStore& store : s.outer) outer.push_back(store.value);
-  std::map<int, double> votes;  // an axis shorter than the lanes counts for what it fills of them
-  std::map<std::string, DType> types;
-  for (const PlanBuffer& b : set.buffers) types[b.name] = b.type.dtype;
-  const auto vote = [&](const std::string& buffer, const std::vector<Expr>& index, double weight) {
-    if (index.empty()) return;
-    for (const auto& [axis, c] : axisSum(index[innermostOf(set, buffer, index.size())], s).terms)
-      if (c == 1)
-        votes[axis] += weight * std::min(1.0, static_cast<double>(s.axes[axis].extent) / kLanes);
-  };
-  for (const Expr& e : inner)
-    for (const Expr& l : loadsOf(e)) vote(l.as<Load>()->buffer, l.as<Load>()->index, 2);
-  for (const auto* stores : {&s.inner, &s.outer})
-    for (const StageStore& store : *stores) {
-      vote(store.buffer, store.index, s.contraction ? 100 : stores == &s.inner ? 3 : 1);
-      w.elementBytes = std::max(w.elementBytes, bytes(store.value.type()));
-    }
-  double best = 0;
-  for (const auto& [axis, n] : votes)
-    if (n > best && !(s.contraction && s.axes[axis].reduce)) best = n, w.vectorAxis = axis;
-  if (s.contraction)  // lanes run over the constant's axis: it is packed at compile time
-    for (const Expr& l : loadsOf(s.accumulators[0].values[0])) {
-      const auto b = std::ranges::find(set.buffers, l.as<Load>()->buffer, &PlanBuffer::name);
-      if (b == set.buffers.end() || b->kind != PlanBuffer::Constant) continue;
-      for (const Expr& e : l.as<Load>()->index)
-        for (const auto& [axis, c] : axisSum(e, s).terms)
-          if (!s.axes[axis].reduce && s.axes[axis].extent >= 8) w.vectorAxis = axis;
-    }
-  if (w.vectorAxis < 0 && !s.axes.empty()) w.vectorAxis = static_cast<int>(s.axes.size()) - 1;
-  const std::string innermost = w.vectorAxis < 0 ? "" : s.axes[w.vectorAxis].var;
-  w.slots += slotsOfAll(inner, innermost);
-  w.outerSlots = slotsOfAll(outer, innermost);
-  w.loads = loadCost(inner, s, set, w.vectorAxis, kLanes);
-  w.outerLoads = loadCost(outer, s, set, w.vectorAxis, kLanes);
-  w.stores = static_cast<double>(s.inner.size());
-  w.outerStores = static_cast<double>(s.outer.size());
-  w.chain = s.contraction ? 0 : chainOf(inner);
-  w.registers =
-      std::max(registersOf(inner) + static_cast<int>(s.accumulators.size()), registersOf(outer));
-  return w;
-}
-
-Tiled evaluate(const GroupShape& g, const StageSet& set, const std::vector<StageWork>& work,
-               const Tiling& t, const Target& target) {
-  if (target.hasExplicitMemory()) return evaluateExplicit(g, set, work, t, target);
-  return Evaluation(g, set, work, t, target).run();
-}
+TilingCosts::TilingCosts(const GroupShape& g, const StageSet& set,
+                         const std::vector<StageWork>& work, const Target& target)
+    : impl_(std::make_unique<Evaluation>(g, set, work, target)) {}
+TilingCosts::~TilingCosts() = default;
+Tiled& TilingCosts::of(const Tiling& t) { return impl_->of(t); }
+int64_t TilingCosts::steps() const { return impl_->steps; }
 
 }  // namespace tektite

@@ -1,4 +1,6 @@
 #pragma once
+#include <memory>
+
 #include "fusion/region.h"
 #include "ir/target.h"
 
@@ -39,10 +41,21 @@ struct Tiled {
   std::vector<int> held;  ///< of each buffer: lives inside so many tile loops
   int64_t warm = 0;       ///< tiles of the sliding axis that run before the first
   int64_t overflow = 0;   ///< bytes that no memory has
+  int64_t steps = 0;               ///< of the search that found it: stages looked at
   Cost cost;
 };
-Tiled evaluate(const GroupShape&, const StageSet&, const std::vector<StageWork>&, const Tiling&,
-               const Target&);
+/// The cost model: tilings of one group, one after the other.
+class TilingCosts {
+ public:
+  TilingCosts(const GroupShape&, const StageSet&, const std::vector<StageWork>&, const Target&);
+  ~TilingCosts();
+  Tiled& of(const Tiling&);  ///< lives until the next call
+  int64_t steps() const;     ///< stages looked at so far
+
+ private:
+  class Evaluation;
+  std::unique_ptr<Evaluation> impl_;
+};
 
 /// The same where tiles work on copies in explicit memories: bytes are what the copies move (fusion/explicit.cpp).
 Tiled evaluateExplicit(const GroupShape&, const StageSet&, const std::vector<StageWork>&,

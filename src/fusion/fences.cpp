@@ -7,12 +7,14 @@
 namespace tektite {
 namespace {
 
-std::vector<int> nodesNamed(const Graph& g, const std::string& name, const char* option) {
+/// `must`: else there may be none.
+std::vector<int> nodesNamed(const Graph& g, const std::string& name, const char* option,
+                            bool must) {
   std::vector<int> out;
   for (int n = 0; n < static_cast<int>(g.nodes.size()); n++)
     if (!g.nodes[n].as<Input>() && !g.nodes[n].as<Const>() && ledgerName(g, n) == name)
       out.push_back(n);
-  if (out.empty())
+  if (out.empty() && must)
     userError("{}: '{}' found, expected the name of a node that is there after the passes", option,
               name);
   return out;
@@ -20,14 +22,15 @@ std::vector<int> nodesNamed(const Graph& g, const std::string& name, const char*
 
 std::vector<Fences::Pair> pairsOf(const Graph& g,
                                   const std::vector<std::pair<std::string, std::string>>& names,
-                                  const char* option, bool mayMeanAll) {
+                                  const char* option, bool mayMeanAll, bool must = true) {
   std::vector<Fences::Pair> out;
   for (auto [a, b] : names) {
     if (a == "*") std::swap(a, b);
     const bool all = b == "*";
     if (all && !mayMeanAll) userError("{}: '*' found, expected the name of a node", option);
-    out.push_back(
-        {nodesNamed(g, a, option), all ? std::vector<int>{} : nodesNamed(g, b, option), a, b});
+    Fences::Pair pair{nodesNamed(g, a, option, must), {}, a, b};
+    if (!all) pair.to = nodesNamed(g, b, option, must);
+    if (!pair.from.empty() && (all || !pair.to.empty())) out.push_back(std::move(pair));
   }
   return out;
 }
@@ -49,7 +52,11 @@ std::string ledgerName(const Graph& g, int node) {
 
 Fences::Fences(const Graph& g, const FusionOptions& options)
     : cuts_(pairsOf(g, options.cut, "cut", true)),
-      forced_(pairsOf(g, options.force, "fuse", false)) {}
+      forced_(pairsOf(g, options.force, "fuse", false)) {
+  for (Pair& p : pairsOf(g, options.modelCut, "cut", true, false)) cuts_.push_back(std::move(p));
+  for (Pair& p : pairsOf(g, options.modelForce, "fuse", false, false))
+    forced_.push_back(std::move(p));
+}
 
 bool Fences::between(const std::vector<int>& a, const std::vector<int>& b) const {
   const auto other = [](const Pair& p, const std::vector<int>& set) {

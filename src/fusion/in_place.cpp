@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <set>
+#include <unordered_map>
 
 #include "fusion/stages.h"
 
@@ -31,34 +33,30 @@ bool readsOnlyThere(const Stage& s, const StageStore& store, const std::string& 
 
 void findInPlace(StageSet& set) {
   set.inPlace.assign(set.buffers.size(), -1);
-  const auto readLater = [&](size_t stage, const std::string& buffer) {
-    for (size_t k = stage + 1; k < set.stages.size(); k++)
-      for (const Expr& e : loadsOf(set.stages[k]))
-        if (e.as<Load>()->buffer == buffer) return true;
-    return false;
-  };
-  const auto written = [&](const std::string& buffer) {
-    long n = 0;
-    for (const Stage& s : set.stages)
-      for (const auto* stores : {&s.inner, &s.outer})
-        n += std::ranges::count(*stores, buffer, &StageStore::buffer);
-    return n;
-  };
+  std::unordered_map<std::string, size_t> number, lastRead, written;
+  for (size_t b = 0; b < set.buffers.size(); b++) number[set.buffers[b].name] = b;
+  for (size_t s = 0; s < set.stages.size(); s++) {
+    for (const Expr& e : loadsOf(set.stages[s])) lastRead[e.as<Load>()->buffer] = s;
+    for (const auto* stores : {&set.stages[s].inner, &set.stages[s].outer})
+      for (const StageStore& store : *stores) written[store.buffer]++;
+  }
   std::vector<bool> taken(set.buffers.size());
+  const auto isFree = [&](size_t b, const PlanBuffer& to, size_t stage) {
+    const PlanBuffer& from = set.buffers[b];
+    return from.kind == PlanBuffer::Scratch && !taken[b] && from.type == to.type &&
+           from.name != to.name && written[from.name] <= 1 && lastRead[from.name] <= stage;
+  };
   for (size_t s = 0; s < set.stages.size(); s++)
     for (const auto* stores : {&set.stages[s].inner, &set.stages[s].outer})
       for (const StageStore& store : *stores) {
-        const auto to = std::ranges::find(set.buffers, store.buffer, &PlanBuffer::name);
-        if (written(store.buffer) > 1 || to->kind != PlanBuffer::Scratch) continue;
-        for (size_t b = 0; b < set.buffers.size(); b++) {
-          const PlanBuffer& from = set.buffers[b];
-          if (from.kind != PlanBuffer::Scratch || taken[b] || !(from.type == to->type) ||
-              from.name == to->name)
+        const PlanBuffer& to = set.buffers[number.at(store.buffer)];
+        if (written[store.buffer] > 1 || to.kind != PlanBuffer::Scratch) continue;
+        std::set<size_t> sources;
+        for (const Expr& e : loadsOf(store.value)) sources.insert(number.at(e.as<Load>()->buffer));
+        for (size_t b : sources) {
+          if (!isFree(b, to, s) || !readsOnlyThere(set.stages[s], store, set.buffers[b].name))
             continue;
-          if (written(from.name) > 1 || readLater(s, from.name) ||
-              !readsOnlyThere(set.stages[s], store, from.name))
-            continue;
-          set.inPlace[static_cast<size_t>(to - set.buffers.begin())] = static_cast<int>(b);
+          set.inPlace[number.at(store.buffer)] = static_cast<int>(b);
           taken[b] = true;
           break;
         }

@@ -349,14 +349,15 @@ class Merger {
     return out;
   }
   void prune(std::vector<Stage>& stages) const {
+    std::set<std::string> read = kept_;
     for (size_t i = stages.size(); i-- > 0;) {
-      std::set<std::string> read = kept_;
-      for (size_t k = i + 1; k < stages.size(); k++)
-        for (const Expr& e : loadsOf(stages[k])) read.insert(e.as<Load>()->buffer);
       for (auto* stores : {&stages[i].inner, &stages[i].outer})
         std::erase_if(*stores, [&](const StageStore& store) { return !read.count(store.buffer); });
-      if (stages[i].inner.empty() && stages[i].outer.empty())
+      if (stages[i].inner.empty() && stages[i].outer.empty()) {
         stages.erase(stages.begin() + static_cast<long>(i));
+        continue;
+      }
+      for (const Expr& e : loadsOf(stages[i])) read.insert(e.as<Load>()->buffer);
     }
   }
 };

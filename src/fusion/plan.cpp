@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/share.h"
 #include "support/check.h"
 
 namespace tektite {
@@ -27,13 +28,33 @@ std::string toText(const StageStore& s) {
   const std::string guard = s.guard ? " if " + tektite::toText(s.guard) : "";
   return fmt::format("{}[{}] {} {}{}\n", s.buffer, index, sign, tektite::toText(s.value), guard);
 }
-std::string toText(const Stage& s) {
+/// With names for what is used several times, where it would be long.
+Stage withNames(const Stage& s, std::string& lets) {
+  std::vector<Expr> roots;
+  const auto all = [&](Stage& stage, const auto& each) {
+    for (auto* stores : {&stage.inner, &stage.outer})
+      for (StageStore& store : *stores) each(store.value);
+    for (Accumulator& a : stage.accumulators)
+      for (Expr& e : a.values) each(e);
+  };
+  Stage out = s;
+  all(out, [&](Expr& e) { roots.push_back(e); });
+  for (const auto& [name, value] : nameShared(roots, "let"))
+    lets += fmt::format("      {} = {}\n", name, tektite::toText(value));
+  size_t next = 0;
+  all(out, [&](Expr& e) { e = roots[next++]; });
+  return out;
+}
+std::string toText(const Stage& whole) {
+  std::string lets;
+  const Stage s = withNames(whole, lets);
   std::string out =
       fmt::format("    stage{}{} at depth {}: {}\n", s.contraction ? " contraction" : "",
                   s.after ? " after" : "", s.depth, s.comment);
   for (const StageAxis& a : s.axes)
     out += fmt::format("      {} {} in {}\n", a.reduce ? "reduce" : "axis", a.var,
                        toText(a.region, a.extent));
+  out += lets;
   for (const StageStore& store : s.inner) out += "      inner " + toText(store);
   for (const Accumulator& acc : s.accumulators) {
     out += "      " + acc.combine.name + " ";
@@ -68,6 +89,12 @@ std::string toText(const ScanPlan& scan) {
 }
 
 }  // namespace
+
+bool keepsOrder(const GroupPlan& plan, const Stage& stage) {
+  return plan.canonical && std::ranges::any_of(stage.accumulators, [](const Accumulator& a) {
+           return std::ranges::any_of(a.combine.types, [](DType t) { return isFloat(t); });
+         });
+}
 
 const PlanBuffer& GroupPlan::buffer(const std::string& name) const {
   const auto it = std::ranges::find(buffers, name, &PlanBuffer::name);

@@ -118,6 +118,8 @@ struct GroupPlan {
   std::vector<TileList> lists;  ///< more than one: stacked
   Cost cost;
   std::shared_ptr<const ScanPlan> scan;  ///< a recurrence: this instead of lists
+  bool canonical =
+      false;  ///< reductions of floats run in ascending row-major order (Numerics::Strict)
   const PlanBuffer& buffer(const std::string& name) const;
 };
 
@@ -146,6 +148,9 @@ struct ScanPlan {
       false;  ///< a tile reads no state but what it stored itself: it runs all steps by itself
 };
 inline const char* const kStepVariable = "step";
+
+/// Must this stage combine its reduce axes in their order, one element after the other?
+bool keepsOrder(const GroupPlan&, const Stage&);
 
 std::string toText(const GroupPlan&);  ///< readable; for `explain` and goldens
 

@@ -7,6 +7,7 @@
 #include "fusion/scan.h"
 #include "fusion/streaming.h"
 #include "fusion/tiles.h"
+#include "fusion/traffic.h"
 #include "support/check.h"
 
 namespace tektite {
@@ -267,7 +268,8 @@ std::vector<StageSet> componentsOf(const StageSet& set) {
 }
 
 /// The plan that carries reductions along their axis, if the algebra allows it.
-std::optional<GroupPlan> planWalk(const StageSet& set, const Target& target, int number) {
+std::optional<GroupPlan> planWalk(const StageSet& set, const Target& target, int number,
+                                  int64_t& steps, Traffic& traffic) {
   std::optional<Streamed> s = streamed(set, target.hasExplicitMemory());
   if (!s) return {};
   findInPlace(s->set);
@@ -277,6 +279,8 @@ std::optional<GroupPlan> planWalk(const StageSet& set, const Target& target, int
   setRoot(shape, s->root, s->rootAxes);
   shape.walked = static_cast<int>(s->rootAxes.size()) - 1;
   const Tiled tiled = chooseWalk(shape, s->set, work, target);
+  steps += tiled.steps;
+  traffic.add(shape, s->set, tiled, target);
   return Assembly(std::move(s->set), shape, tiled, target, number).run();
 }
 
@@ -324,6 +328,9 @@ PlanResult planBody(const Graph& body, const AccessOf& access, const Target& tar
   if (!orders.empty()) spreadOrders(set.buffers, set.stages);
   auto plan = std::make_shared<GroupPlan>();
   if (target.hasExplicitMemory()) foldPads(set);
+  plan->canonical = options.numerics == Numerics::Strict;
+  auto steps = static_cast<int64_t>(body.nodes.size());
+  Traffic traffic;
   for (StageSet& one : componentsOf(set)) {
     findInPlace(one);
     std::vector<StageWork> work;
@@ -332,16 +339,22 @@ PlanResult planBody(const Graph& body, const AccessOf& access, const Target& tar
     const bool reorders = options.numerics != Numerics::Strict;
     const Tiled tiled =
         chooseTiles(shape, one, work, target, reorders && !target.hasExplicitMemory());
+    steps += tiled.steps;
     const int number = static_cast<int>(plan->lists.size());
     GroupPlan best = Assembly(one, shape, tiled, target, number).run();
     const int64_t near =
         target.hasExplicitMemory() ? target.level(target.scratch)->bytes : target.levels[1].bytes;
+    Traffic walked = traffic;
+    traffic.add(shape, one, tiled, target);
     if (reorders && best.cost.scratchBytes > near / 2)
-      if (auto walking = planWalk(one, target, number);
-          walking && walking->cost.seconds < best.cost.seconds)
+      if (auto walking = planWalk(one, target, number, steps, walked);
+          walking && walking->cost.seconds < best.cost.seconds) {
         best = std::move(*walking);
+        traffic = std::move(walked);
+      }
     stack(*plan, std::move(best), target);
   }
+  if (!target.hasExplicitMemory()) traffic.settle(plan->cost, target);
   std::ranges::stable_sort(
       plan->buffers, {}, [&](const PlanBuffer& b) {  // inputs, outputs in the body's order, scratch
         const auto at =
@@ -351,7 +364,7 @@ PlanResult planBody(const Graph& body, const AccessOf& access, const Target& tar
                                                          : 0,
                          at);
       });
-  return {std::move(plan), {}};
+  return {std::move(plan), {}, steps};
 }
 
 PlanResult planGroup(const Graph& body, const Target& target, const FusionOptions& options,

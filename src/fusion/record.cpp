@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <queue>
 
 #include "fusion/fences.h"
 #include "support/check.h"
@@ -28,7 +27,7 @@ class Recorder {
       const Node& node = g_.nodes[n];
       if (node.as<Input>()) to_[Value{n, 0}] = out_.graph.add(node);
     }
-    for (int c : order()) add(c);
+    for (int c : clusters_.order()) add(c);
     for (const Value& v : g_.outputs) out_.graph.outputs.push_back(valueOf(v));
     out_.graph.outputNames = g_.outputNames;
     edges();
@@ -46,29 +45,6 @@ class Recorder {
   std::map<Value, Value> to_;
   std::map<int, std::pair<std::shared_ptr<const GroupPlan>, std::map<Value, Value>>>
       plans_;  // cluster -> plan, graph value -> body value
-
-  /// Clusters in topological order, by their first node where there is a choice.
-  std::vector<int> order() const {
-    std::vector<int> out, missing(clusters_.list.size());
-    std::priority_queue<std::pair<int, int>, std::vector<std::pair<int, int>>, std::greater<>>
-        ready;
-    for (int c = 0; c < static_cast<int>(clusters_.list.size()); c++) {
-      if (!clusters_.list[c].alive) continue;
-      missing[c] = static_cast<int>(clusters_.list[c].before.size());
-      if (!missing[c]) ready.push({clusters_.list[c].nodes.front(), c});
-    }
-    while (!ready.empty()) {
-      const int c = ready.top().second;
-      ready.pop();
-      out.push_back(c);
-      for (int d : clusters_.list[c].after)
-        if (--missing[d] == 0) ready.push({clusters_.list[d].nodes.front(), d});
-    }
-    const auto alive = std::ranges::count_if(clusters_.list, &Cluster::alive);
-    TEKTITE_CHECK(static_cast<long>(out.size()) == alive, "groups in a cycle: {} of {} ordered",
-                  out.size(), alive);
-    return out;
-  }
 
   Value valueOf(const Value& v) {
     if (const auto it = to_.find(v); it != to_.end()) return it->second;
@@ -185,9 +161,10 @@ class Recorder {
     }
     if (const auto it = refusals_.find({from, to}); it != refusals_.end()) return it->second;
     const int a = clusters_.of[from], b = clusters_.of[to];
-    for (int n : clusters_.list[a].nodes)
-      for (int m : clusters_.list[b].nodes)
-        if (const auto it = refusals_.find({n, m}); it != refusals_.end()) return it->second;
+    for (int m : clusters_.list[b].nodes)
+      for (const Value& v : clusters_.sources(m))
+        if (clusters_.of[v.node] == a)
+          if (const auto it = refusals_.find({v.node, m}); it != refusals_.end()) return it->second;
     return why_(a, b);
   }
 };

@@ -185,6 +185,13 @@ Span newest(const Span& s, int sliding) {
 }
 
 Regions inferRegions(const GroupShape& g, const std::vector<int64_t>& tile, int sliding) {
+  Regions out;
+  inferRegions(g, tile, sliding, out);
+  return out;
+}
+
+void inferRegions(const GroupShape& g, const std::vector<int64_t>& tile, int sliding,
+                  Regions& out) {
   const size_t tiles = tile.size();
   std::vector<int64_t> counts;
   const auto own = [&](int j) {
@@ -197,9 +204,10 @@ Regions inferRegions(const GroupShape& g, const std::vector<int64_t>& tile, int 
     const int64_t extent = g.stages[g.root].extents[g.rootAxes[j]];
     counts.push_back(std::max<int64_t>(1, (extent + tile[j] - 1) / std::max<int64_t>(tile[j], 1)));
   }
-  Regions out;
-  for (const auto& b : g.buffers) out.buffers.emplace_back(b.size());
-  for (const StageShape& s : g.stages) out.stages.emplace_back(s.extents.size());
+  out.buffers.resize(g.buffers.size());
+  out.stages.resize(g.stages.size());
+  for (size_t b = 0; b < g.buffers.size(); b++) out.buffers[b].assign(g.buffers[b].size(), {});
+  for (size_t s = 0; s < g.stages.size(); s++) out.stages[s].assign(g.stages[s].extents.size(), {});
   for (int s = static_cast<int>(g.stages.size()) - 1; s >= 0; s--) {
     const StageShape& shape = g.stages[s];
     std::vector<Span>& axes = out.stages[s];
@@ -233,7 +241,6 @@ Regions inferRegions(const GroupShape& g, const std::vector<int64_t>& tile, int 
   for (size_t b = 0; b < g.buffers.size(); b++)
     for (size_t d = 0; d < g.buffers[b].size(); d++)
       if (slides(out.buffers[b][d], sliding)) out.ring[b] = static_cast<int>(d);
-  return out;
 }
 
 }  // namespace tektite

@@ -69,5 +69,7 @@ Span spanOf(const AxisSum&, const std::vector<Span>& axes, int64_t extent);
 /// Of a span that slides along a tile axis, what the tile before hadn't got.
 Span newest(const Span&, int sliding);
 bool slides(const Span&, int sliding);
+/// The same into the memory that `out` has.
+void inferRegions(const GroupShape&, const std::vector<int64_t>& tile, int sliding, Regions& out);
 
 }  // namespace tektite

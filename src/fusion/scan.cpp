@@ -47,6 +47,8 @@ class ScanPlanner {
         launchSeconds_(target.launchSeconds) {
     options_.cut.clear();  // names are those of the graph around
     options_.force.clear();
+    options_.modelCut.clear();
+    options_.modelForce.clear();
     target_.launchSeconds =
         target.gridSyncSeconds;  // what a kernel of the body costs beside its work
   }
@@ -62,7 +64,7 @@ class ScanPlanner {
     for (auto& [phase, part] : parts_) plan_.each.push_back(std::move(part));
     cost();
     out_.scan = std::make_shared<const ScanPlan>(std::move(plan_));
-    return {std::make_shared<const GroupPlan>(std::move(out_)), {}};
+    return {std::make_shared<const GroupPlan>(std::move(out_)), {}, steps_};
   }
 
  private:
@@ -84,6 +86,7 @@ class ScanPlanner {
   std::vector<std::pair<int, ScanPart>> parts_;  // by phase of a step
   GroupPlan out_;
   ScanPlan plan_;
+  int64_t steps_ = 0;
 
   const Node& nodeOf(const Layer& s) const { return g_.nodes[static_cast<size_t>(s.number)]; }
   const Scan& scanOf(const Layer& s) const { return *nodeOf(s).as<Scan>(); }
@@ -218,6 +221,7 @@ class ScanPlanner {
   bool addPart(PartGraph p, std::vector<ScanPart>& to) {
     if (p.outputs.empty()) return true;
     const PlanResult r = planGroup(p.body, target_, options_);
+    steps_ += r.steps;
     if (!r.plan) return false;
     to.push_back({std::make_shared<const Graph>(std::move(p.body)), r.plan, std::move(p.inputs),
                   std::move(p.outputs)});
@@ -297,6 +301,7 @@ class ScanPlanner {
   void each(const Layer& s) {
     std::vector<std::vector<ScanPort>> places;
     const Fused fused = fuse(stepBody(s, places), target_, options_);
+    steps_ += fused.steps;
     std::map<Value, std::vector<ScanPort>> at;
     std::map<Value, int> phases;
     int inputs = 0;

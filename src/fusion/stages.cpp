@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_set>
 
 #include "fusion/merge_stages.h"
 #include "support/check.h"
@@ -303,12 +304,20 @@ class StageFormer {
 
 std::vector<Expr> loadsOf(const Stage& s) {
   std::vector<Expr> out;
-  std::set<Hash> seen;
-  mapped(s, [&](const Expr& root) {
+  std::unordered_set<Hash> seen;
+  const auto look = [&](const Expr& root) {
+    if (!root) return;
     for (Expr& e : loadsOf(root))
       if (seen.insert(e.hash()).second) out.push_back(std::move(e));
-    return root;
-  });
+  };
+  for (const auto* stores : {&s.inner, &s.outer})
+    for (const StageStore& store : *stores) {
+      for (const Expr& e : store.index) look(e);
+      look(store.value);
+      look(store.guard);
+    }
+  for (const Accumulator& a : s.accumulators)
+    for (const Expr& e : a.values) look(e);
   return out;
 }
 

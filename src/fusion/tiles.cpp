@@ -20,12 +20,20 @@ class Search {
  public:
   Search(const GroupShape& g, const StageSet& set, const std::vector<StageWork>& work,
          const Target& target, int sync)
-      : g_(g), set_(set), work_(work), target_(target), sync_(sync) {
+      : g_(g), work_(work), target_(target), sync_(sync), costs_(g, set, work, target) {
     for (int axis : g.rootAxes) extents_.push_back(g.stages[g.root].extents[axis]);
     contraction_ = std::ranges::any_of(work, &StageWork::contraction);
+    for (size_t j = 0; j < extents_.size(); j++) sizes_.push_back(sizes(j));
   }
 
   Tiled run() {
+    Tiled best = search();
+    best.steps = costs_.steps();
+    return best;
+  }
+
+ private:
+  Tiled search() {
     if (g_.walked >= 0) return walk();
     Tiled best = descend(start(), -1);
     for (int j = 0; j < static_cast<int>(extents_.size()) && sync_ < 0; j++)
@@ -68,13 +76,13 @@ class Search {
     sliding_ = -1;
   }
 
- private:
   const GroupShape& g_;
-  const StageSet& set_;
   const std::vector<StageWork>& work_;
   const Target& target_;
   const int sync_;
+  TilingCosts costs_;
   std::vector<int64_t> extents_;
+  std::vector<std::vector<int64_t>> sizes_;  // to try, of each axis
   bool contraction_ = false;
   int sliding_ = -1;
 
@@ -135,25 +143,25 @@ class Search {
     if (sliding_ >= 0 && tile[sliding_] < extents_[sliding_]) t.sliding = sliding_;
     return t;
   }
-  Tiled evaluated(const std::vector<int64_t>& tile, int serial) const {
-    Tiled t = evaluate(g_, set_, work_, tilingOf(tile, serial), target_);
+  Tiled& evaluated(const std::vector<int64_t>& tile, int serial) {
+    Tiled& t = costs_.of(tilingOf(tile, serial));
     double bytes = 4;
     for (const int64_t n : tile) bytes *= static_cast<double>(n);
     t.cost.seconds *=
         1 + 1e-3 * std::abs(std::log2(bytes / kStripBytes));  // among equals, the usual strip
     return t;
   }
-  Tiled descend(std::vector<int64_t> tile, int serial) const {
+  Tiled descend(const std::vector<int64_t>& tile, int serial) {
     Tiled best = evaluated(tile, serial);
     for (int round = 0; round < 2; round++) {
       bool better = false;
       for (size_t j = 0; j < tile.size(); j++) {  // outer axes first: cutting them keeps rows whole
-        for (const int64_t n : sizes(j)) {
+        for (const int64_t n : sizes_[j]) {
+          if (best.tiling.tile[j] == n) continue;
           std::vector<int64_t> other = best.tiling.tile;
-          if (other[j] == n) continue;
           other[j] = n;
-          Tiled t = evaluated(other, serial);
-          if (isBetter(t, best)) best = std::move(t), better = true;
+          Tiled& t = evaluated(other, serial);
+          if (isBetter(t, best)) std::swap(t, best), better = true;
         }
       }
       if (!better) break;
@@ -283,6 +291,8 @@ Tiled chooseTiles(GroupShape& g, const StageSet& set, const std::vector<StageWor
   splitAxes.push_back(reduceAxis);
   setRoot(other, split, splitAxes);
   Tiled across = Search(other, set, work, target, split).run();
+  best.steps += across.steps;
+  across.steps = best.steps;
   if (across.tiling.sync < 0 || across.cost.seconds >= best.cost.seconds) return best;
   g = std::move(other);
   return across;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/dot.h"
+#include "ir/share.h"
 #include "schedule/layout.h"
 #include "support/check.h"
 
@@ -402,7 +403,8 @@ class Nest {
       const DType type = stores[k].value.type();
       allocate(scope, name, type, true);
       Block body;
-      body.push_back({Store{{cell(name, true)}, "", {translate(stores[k].value)}}, ""});
+      Expr value = valueOf(body, stores[k].value, {});
+      body.push_back({Store{{cell(name, true)}, "", {std::move(value)}}, ""});
       lanes(scope, true, std::move(body), mask_);
       stores[k].value = var(name, type);
     }
@@ -436,7 +438,7 @@ class Nest {
     int64_t of = 0;  ///< its steps a piece; 0: sums are not cut
   };
   Pieces piecesOf() const {
-    if (stage_.contraction) return {};
+    if (stage_.contraction || buffers_.plan.canonical) return {};
     for (const Accumulator& a : stage_.accumulators)
       if (a.combine.name != "sum" || !isFloat(a.combine.types[0])) return {};
     int64_t all = 1, longest = 0;
@@ -549,7 +551,8 @@ class Nest {
       if (s.combine.empty() && !s.guard && slotsOf(s.value) >= 1) {
         const std::string name = fmt::format("w{}", known.size());
         body.push_back({Alloc{{name, s.value.type(), {}, {}, "reg", 0, ""}}, ""});
-        body.push_back({Store{{{name, {}}}, "", {translate(reuse(s.value, known))}}, ""});
+        Expr value = valueOf(body, reuse(s.value, known), {});
+        body.push_back({Store{{{name, {}}}, "", {std::move(value)}}, ""});
         known.emplace_back(s.value, load(name, s.value.type(), {}));
       }
       StageStore now = s;
@@ -561,7 +564,7 @@ class Nest {
       for (size_t c = 0; c < a.names.size(); c++) {
         Ref r = cell(stateName(a.names[c]), inLanes);
         s.targets.push_back(std::move(r));
-        s.values.push_back(translate(reuse(a.values[c], known)));
+        s.values.push_back(valueOf(body, reuse(a.values[c], known), {}));
       }
       s.combine = a.combine.name;
       body.push_back({std::move(s), ""});
@@ -629,6 +632,18 @@ class Nest {
 
   // ---- expressions
 
+  /// The value translated; what it uses several times goes through registers, where it would be long to write.
+  Expr valueOf(Block& out, const Expr& value, std::unordered_map<std::string, Expr> results) {
+    std::vector<Expr> roots = {value};
+    for (const auto& [name, part] : nameShared(roots, fmt::format("shared{}_", shared_))) {
+      out.push_back({Alloc{{name, part.type(), {}, {}, "reg", 0, ""}}, ""});
+      out.push_back({Store{{{name, {}}}, "", {translate(part, results)}}, ""});
+      results.emplace(name, load(name, part.type(), {}));
+      shared_++;
+    }
+    return translate(roots[0], results);
+  }
+
   void add(Block& out, const StageStore& s, const std::unordered_map<std::string, Expr>& results) {
     Store store;
     std::vector<Expr> at;
@@ -636,11 +651,12 @@ class Nest {
     std::vector<Expr> index = buffers_.index(s.buffer, at);
     for (Expr& e : index) e = simplify(e, ranges_);
     store.targets.push_back({buffers_.names.at(s.buffer), std::move(index)});
-    store.values.push_back(translate(s.value, results));
+    Block before;
+    store.values.push_back(valueOf(s.guard ? before : out, s.value, results));
     store.combine = s.combine;
     store.stream = schedule_.stream;
     if (s.guard) {
-      Block guarded;
+      Block guarded = std::move(before);
       guarded.push_back({std::move(store), ""});
       out.push_back({If{translate(s.guard), std::move(guarded)}, ""});
     } else {
@@ -671,7 +687,7 @@ class Nest {
   std::vector<Expr> low_, extent_;
   std::vector<int> space_, reduce_;
   bool vectorIsReduce_ = false, turned_ = false;
-  int vectors_ = 1, unroll_ = 1;
+  int vectors_ = 1, unroll_ = 1, shared_ = 0;
   Expr mask_;
   std::unordered_map<std::string, Expr> at_;        // axis -> coordinate
   std::unordered_map<std::string, Expr> onlyZero_;  // variables of loops that run once

@@ -62,6 +62,8 @@ std::string withoutComments(const std::string& text, char sign) {
 
 Hash hashOf(std::string_view text) { return Hasher().add(text).finish(); }
 
+int64_t bytesOf(const TensorType& t) { return t.elements() * bytes(t.dtype); }
+
 double secondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -157,6 +159,9 @@ GroupKernel makeKernel(const Graph& graph, const Node& node, size_t number,
   kernel.info.plan = toText(*group.plan);
   LoweredKernel lowered = group.plan->scan ? lowerRecurrence(*group.plan, options.target, kernel)
                                            : lowerGroup(*group.plan, options.target, kernel);
+  if (!group.plan->scan)
+    for (const PackedConstant& p : lowered.packed)  // panels are whole
+      kernel.info.cost.bytesRead += bytesOf(p.type) - bytesOf(group.plan->buffer(p.source).type);
   if (interpreted(options, kernel.info.cost) == Values::Compiled) {
     kernel.info.text = toText(lowered.module);
     lowered = valuesOf(group, options, kernel);

@@ -42,6 +42,8 @@ constexpr OptionInfo kOptions[] = {
     {"--allow-fallback", "", "model", "",
      "let the graph interpreter execute what can't be a kernel, and print each such node with its "
      "cost"},
+    {"--profile", "FILE", "model opt", "",
+     "measured times: groups that were slower than their parts are split"},
     {"--json", "", "run compile explain why what-if verify bench ops machine", "",
      "one JSON document on standard output"},
     {"--inputs", "DIR", "model", "",
@@ -55,6 +57,8 @@ constexpr OptionInfo kOptions[] = {
     {"-o", "DIR", "run compile", "", "where to write: output_<i>.npy, or what was generated"},
     {"--time", "S", "bench", "1", "seconds to measure"},
     {"--vs", "WHAT", "bench", "", "also time `unfused`, in turn, and compare pairs"},
+    {"--write-profile", "FILE", "bench", "",
+     "the times of all kernels, fused and unfused, for --profile"},
     {"--worker", "", "bench", "", "JSON lines on standard input and output"},
     {"--passes", "A,B,...", "opt", "", "which passes, in order; the pipeline's otherwise"},
     {"--markdown", "", "ops", "", "as a table in Markdown"},

@@ -22,12 +22,17 @@ int64_t placeOf(int64_t position, const std::vector<int64_t>& shape,
 
 struct Memory {
   DType type;
-  std::vector<char> bytes;
-  Memory(DType t, int64_t elements)
-      : type(t), bytes(static_cast<size_t>(std::max<int64_t>(elements, 1) * tektite::bytes(t))) {}
+  int64_t elements;
+  std::vector<char> bytes;  // with room to begin at a line
+  Memory(DType t, int64_t n)
+      : type(t),
+        elements(std::max<int64_t>(n, 1)),
+        bytes(static_cast<size_t>(elements * tektite::bytes(t)) + 64) {}
+  char* data() {
+    return reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(bytes.data()) + 63) / 64 * 64);
+  }
   void set(int64_t at, double real, int64_t integer) {
-    isFloat(type) ? storeFloat(type, bytes.data(), at, real)
-                  : storeInteger(type, bytes.data(), at, integer);
+    isFloat(type) ? storeFloat(type, data(), at, real) : storeInteger(type, data(), at, integer);
   }
 };
 
@@ -60,7 +65,7 @@ std::vector<int64_t> packedPositions(const PackedConstant& p, const TensorType& 
 
 std::vector<TestTensor> runLowered(const GroupPlan& plan, const Graph& body,
                                    const std::map<Value, TestTensor>& leaves,
-                                   const std::string& target) {
+                                   const std::string& target, CountedBytes* counted) {
   const bool scheduled = target != "naive";
   const LoweredKernel k =
       lowerGroup(plan, findTarget(scheduled ? target : "cpu:avx2"), "k", scheduled);
@@ -85,12 +90,21 @@ std::vector<TestTensor> runLowered(const GroupPlan& plan, const Graph& body,
   std::map<std::string, EvalBuffer> buffers;
   for (size_t i = 0; i < k.kernel().params.size(); i++) {
     Memory& m = memory.at(k.arguments[i]);
-    buffers[k.kernel().params[i].buffer.name] = {
-        m.bytes.data(), static_cast<int64_t>(m.bytes.size()) / bytes(m.type)};
+    buffers[k.kernel().params[i].buffer.name] = {m.data(), m.elements};
   }
   KernelEvalOptions options;
-  options.order = scheduled ? KernelEvalOptions::Shuffled : KernelEvalOptions::Forward;
-  KernelEvaluator(k.module, k.kernel()).run(buffers, {}, options);
+  CacheModel cache(findTarget(scheduled ? target : "cpu:avx2").last().bytes);
+  options.cache = counted ? &cache : nullptr;
+  options.order = scheduled && !counted ? KernelEvalOptions::Shuffled : KernelEvalOptions::Forward;
+  const EvalCounters counters = KernelEvaluator(k.module, k.kernel()).run(buffers, {}, options);
+  if (counted) {
+    *counted = {counters.bytesRead, counters.bytesWritten, 0};
+    for (const PackedConstant& p : k.packed) {
+      const TensorType& source = plan.buffer(p.source).type;
+      counted->padding +=
+          p.type.elements() * bytes(p.type.dtype) - source.elements() * bytes(source.dtype);
+    }
+  }
 
   std::vector<TestTensor> out;
   for (const Value& v : body.outputs)
@@ -98,13 +112,13 @@ std::vector<TestTensor> runLowered(const GroupPlan& plan, const Graph& body,
       if (b.kind != PlanBuffer::Output || !(b.value == v)) continue;
       TestTensor t{b.type, {}, {}};
       const auto shape = b.type.extents(), strides = memoryStrides(b);
-      const Memory& m = memory.at(b.name);
+      Memory& m = memory.at(b.name);
       for (int64_t i = 0; i < b.type.elements(); i++) {
         const int64_t at = placeOf(i, shape, strides);
         if (isFloat(m.type))
-          t.real.push_back(loadFloat(m.type, m.bytes.data(), at));
+          t.real.push_back(loadFloat(m.type, m.data(), at));
         else
-          t.integer.push_back(loadInteger(m.type, m.bytes.data(), at));
+          t.integer.push_back(loadInteger(m.type, m.data(), at));
       }
       out.push_back(std::move(t));
       break;

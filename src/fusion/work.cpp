@@ -1,0 +1,177 @@
+#include <algorithm>
+
+#include "fusion/cost.h"
+#include "support/check.h"
+
+namespace tektite {
+namespace {
+
+constexpr int kLanes = 16;  // where a stage's work is taken before a target is known
+
+/// Vector registers that hold values at once, evaluating children first; loads are operands of instructions.
+int registersOf(const std::vector<Expr>& roots) {
+  std::unordered_map<Hash, int> uses;
+  const auto children = [](const Expr& e) {
+    if (const Apply* a = e.as<Apply>()) return a->args;
+    if (const Cast* c = e.as<Cast>()) return std::vector<Expr>{c->arg};
+    return std::vector<Expr>{};
+  };
+  const auto held = [](const Expr& e) { return e.as<Apply>() || e.as<Cast>(); };
+  for (const Expr& root : roots) {
+    uses[root.hash()]++;
+    visit(root, [&](const Expr& e) {
+      for (const Expr& c : children(e)) uses[c.hash()]++;
+    });
+  }
+  int live = 0, most = 0;
+  std::unordered_map<Hash, int> left = uses;
+  for (const Expr& root : roots) {
+    visit(root, [&](const Expr& e) {
+      if (!held(e)) return;
+      live++;
+      most = std::max(most, live);
+      for (const Expr& c : children(e))
+        if (held(c) && --left[c.hash()] == 0) live--;
+    });
+    if (held(root) && --left[root.hash()] == 0) live--;
+  }
+  return most;
+}
+
+double chainOf(const std::vector<Expr>& roots) {
+  std::unordered_map<Hash, double> longest;
+  double most = 0;
+  for (const Expr& root : roots)
+    visit(root, [&](const Expr& e) {
+      double below = 0;
+      if (const Apply* a = e.as<Apply>()) {
+        for (const Expr& c : a->args) below = std::max(below, longest[c.hash()]);
+        below += info(a->op).slots;
+      } else if (const Cast* c = e.as<Cast>()) {
+        below = longest[c->arg.hash()] + 1;
+      }
+      longest[e.hash()] = below;
+      most = std::max(most, below);
+    });
+  return most;
+}
+
+/// The dimension of a buffer that is contiguous in memory.
+size_t innermostOf(const StageSet& set, const std::string& name, size_t rank) {
+  const auto b = std::ranges::find(set.buffers, name, &PlanBuffer::name);
+  for (size_t i = rank; b != set.buffers.end() && i-- > 0;) {
+    const int d = b->order.empty() ? static_cast<int>(i) : b->order[i];
+    if (b->type.extent(d) > 1) return static_cast<size_t>(d);
+  }
+  return rank - 1;
+}
+
+/// Loads of a list of expressions in lanes: a gather or a strided one counts for every lane.
+double loadCost(const std::vector<Expr>& roots, const Stage& s, const StageSet& set, int vectorAxis,
+                int lanes) {
+  double cost = 0;
+  std::unordered_map<Hash, bool> seen;
+  for (const Expr& root : roots)
+    for (const Expr& e : loadsOf(root)) {
+      if (!seen.emplace(e.hash(), true).second) continue;
+      const Load* l = e.as<Load>();
+      double one = 1;
+      const size_t innermost = innermostOf(set, l->buffer, l->index.size());
+      for (size_t d = 0; d < l->index.size(); d++) {
+        const AxisSum sum = axisSum(l->index[d], s);
+        if (!sum.known) one = lanes;
+        for (const auto& [axis, c] : sum.terms)
+          if (axis == vectorAxis && (d != innermost || c != 1)) one = lanes / 2.0;
+      }
+      cost += one;
+    }
+  return cost;
+}
+
+/// Slots of a point; what doesn't change along the innermost axis is hoisted and counts a little.
+double slotsOfAll(const std::vector<Expr>& roots, const std::string& innermost) {
+  double slots = 0;
+  std::unordered_map<Hash, bool> varies;
+  const auto any = [&](const std::vector<Expr>& parts) {
+    return std::ranges::any_of(parts, [&](const Expr& e) { return varies[e.hash()]; });
+  };
+  for (const Expr& root : roots)
+    visit(root, [&](const Expr& e) {
+      const auto [it, first] = varies.emplace(e.hash(), false);
+      if (!first) return;
+      double own = 0;
+      bool moves = false;
+      if (const Var* v = e.as<Var>()) moves = v->name == innermost || v->name[0] == 's';
+      if (const Load* l = e.as<Load>()) moves = any(l->index);
+      if (const Cast* c = e.as<Cast>()) moves = varies[c->arg.hash()], own = 1;
+      if (const Apply* a = e.as<Apply>())
+        moves = any(a->args), own = e.type() == DType::I64 ? 0 : info(a->op).slots;
+      varies[e.hash()] = moves;
+      slots += moves ? own : own / 16;
+    });
+  return slots;
+}
+
+bool multipliesBytes(const Accumulator& a) {
+  const Apply* product = a.values[0].as<Apply>();
+  if (a.combine.types[0] != DType::I32 || !product || product->op != Op::Mul) return false;
+  return std::ranges::all_of(product->args, [](const Expr& e) {
+    const Cast* c = e.as<Cast>();
+    return c && (c->arg.type() == DType::U8 || c->arg.type() == DType::I8);
+  });
+}
+
+}  // namespace
+
+StageWork workOf(const Stage& s, const StageSet& set) {
+  StageWork w;
+  w.contraction = s.contraction;
+  w.ofBytes = s.contraction && multipliesBytes(s.accumulators[0]);
+  w.accumulators = static_cast<int>(s.accumulators.size());
+  std::vector<Expr> inner, outer;
+  for (const StageStore& store : s.inner) inner.push_back(store.value);
+  for (const Accumulator& a : s.accumulators)
+    for (const Expr& e : a.values) inner.push_back(e), w.slots += 1;
+  for (const StageStore& store : s.outer) outer.push_back(store.value);
+  std::map<int, double> votes;  // an axis shorter than the lanes counts for what it fills of them
+  std::map<std::string, DType> types;
+  for (const PlanBuffer& b : set.buffers) types[b.name] = b.type.dtype;
+  const auto vote = [&](const std::string& buffer, const std::vector<Expr>& index, double weight) {
+    if (index.empty()) return;
+    for (const auto& [axis, c] : axisSum(index[innermostOf(set, buffer, index.size())], s).terms)
+      if (c == 1)
+        votes[axis] += weight * std::min(1.0, static_cast<double>(s.axes[axis].extent) / kLanes);
+  };
+  for (const Expr& e : inner)
+    for (const Expr& l : loadsOf(e)) vote(l.as<Load>()->buffer, l.as<Load>()->index, 2);
+  for (const auto* stores : {&s.inner, &s.outer})
+    for (const StageStore& store : *stores) {
+      vote(store.buffer, store.index, s.contraction ? 100 : stores == &s.inner ? 3 : 1);
+      w.elementBytes = std::max(w.elementBytes, bytes(store.value.type()));
+    }
+  double best = 0;
+  for (const auto& [axis, n] : votes)
+    if (n > best && !(s.contraction && s.axes[axis].reduce)) best = n, w.vectorAxis = axis;
+  if (s.contraction)  // lanes run over the constant's axis: it is packed at compile time
+    for (const Expr& l : loadsOf(s.accumulators[0].values[0])) {
+      const auto b = std::ranges::find(set.buffers, l.as<Load>()->buffer, &PlanBuffer::name);
+      if (b == set.buffers.end() || b->kind != PlanBuffer::Constant) continue;
+      for (const Expr& e : l.as<Load>()->index)
+        for (const auto& [axis, c] : axisSum(e, s).terms)
+          if (!s.axes[axis].reduce && s.axes[axis].extent >= 8) w.vectorAxis = axis;
+    }
+  if (w.vectorAxis < 0 && !s.axes.empty()) w.vectorAxis = static_cast<int>(s.axes.size()) - 1;
+  const std::string innermost = w.vectorAxis < 0 ? "" : s.axes[w.vectorAxis].var;
+  w.slots += slotsOfAll(inner, innermost);
+  w.outerSlots = slotsOfAll(outer, innermost);
+  w.loads = loadCost(inner, s, set, w.vectorAxis, kLanes);
+  w.outerLoads = loadCost(outer, s, set, w.vectorAxis, kLanes);
+  w.stores = static_cast<double>(s.inner.size());
+  w.outerStores = static_cast<double>(s.outer.size());
+  w.chain = s.contraction ? 0 : chainOf(inner);
+  w.registers =
+      std::max(registersOf(inner) + static_cast<int>(s.accumulators.size()), registersOf(outer));
+  return w;
+}
+
+}  // namespace tektite
