@@ -159,7 +159,7 @@ void conjuncts(const Expr& e, std::vector<Expr>& out) {
 
 /// What is the same for all lanes is a branch; the rest is a mask.
 void Body::ifElse(const If& i) {
-  const Expr condition = now(i.condition);
+  const Expr condition = ready(i.condition);
   std::vector<Expr> all;
   conjuncts(condition, all);
   Expr same = boolean(true), each = boolean(true);

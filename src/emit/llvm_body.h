@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "emit/llvm_memo.h"
 #include "emit/llvm_scalar.h"
@@ -101,6 +102,7 @@ class Body {
   void storeLanes(const Address&, const Value&);
   void storeOneByOne(const Store&, const std::vector<Ref>&, const std::vector<Value>&);
   // expressions (llvm_expr.cpp)
+  Expr ready(const Expr&);  ///< to be emitted: constants in place, functions expanded
   Value compute(const Expr&);
   Value applyOp(const Expr&, const Apply&);
   Value castTo(const Expr&, const Cast&);
@@ -143,6 +145,7 @@ class Body {
   const KernelModule& module_;
   const Target& target_;
   const FastMath mode_;
+  std::unordered_set<Hash> exact_;  ///< applications of functions' expansions
   Scalars scalars_;
   Memo memo_;
   std::unordered_map<std::string, Value> variables_;

@@ -2,6 +2,7 @@
 #include <cstdlib>
 
 #include "emit/llvm_body.h"
+#include "ops/math/math.h"
 #include "support/check.h"
 #include "support/overloaded.h"
 
@@ -51,6 +52,10 @@ Value Body::emit(const Expr& e) {
   const Value value = compute(e);
   memo_.add(key, value, readsOf(e));
   return value;
+}
+
+Expr Body::ready(const Expr& e) {
+  return mode_ == FastMath::Fast ? expandMath(now(e), true, &exact_) : now(e);
 }
 
 Value Body::compute(const Expr& e) {
@@ -138,7 +143,10 @@ Value Body::applyOp(const Expr& e, const Apply& a) {
                            facts().bounds(a.args[1]).low > 0;
   std::vector<Value> args;
   for (const Expr& x : a.args) args.push_back(emit(x));
-  return scalars_.apply(a.op, std::move(args), nonNegative);
+  scalars_.allowAlgebra(!exact_.count(e.hash()));
+  Value out = scalars_.apply(a.op, std::move(args), nonNegative);
+  scalars_.allowAlgebra(true);
+  return out;
 }
 
 bool Body::isSafe(const Expr& e) {

@@ -13,7 +13,11 @@ int registerBits(DType t) { return t == DType::Bool ? 1 : bytes(t) * 8; }
 
 }  // namespace
 
-std::string Scalars::flags() const { return mode_ == FastMath::None ? "" : " contract"; }
+std::string Scalars::flags() const {
+  return mode_ == FastMath::None               ? ""
+         : mode_ == FastMath::Fast && algebra_ ? " contract reassoc arcp afn"
+                                               : " contract";
+}
 
 Value Scalars::number(const Imm& i, DType t) {
   return isFloat(t) ? realValue(i.real, t) : integerValue(i.integer, t);

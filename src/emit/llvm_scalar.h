@@ -28,6 +28,8 @@ class Scalars {
   Value fromMemory(const std::string& text, DType,
                    int lanes);         ///< what was loaded as memoryType -> in a register
   std::string toMemory(const Value&);  ///< the text of a value of memoryType
+  /// Off: no algebra on what is applied from now on, as in `ordered`.
+  void allowAlgebra(bool on) { algebra_ = on; }
 
  private:
   Value set(Op, DType, int lanes, std::string_view instruction, const Value& a, const Value& b);
@@ -55,6 +57,7 @@ class Scalars {
   FunctionText& out_;
   const Target& target_;
   FastMath mode_;
+  bool algebra_ = true;
 };
 
 }  // namespace tektite::llvm_text

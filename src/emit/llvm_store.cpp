@@ -16,7 +16,7 @@ Combine Body::combineOf(const std::string& name, DType type) {
   const Combine* declared = module_.combine(name);
   TEKTITE_CHECK(declared, "no combine '{}'", name);
   Combine c = *declared;
-  for (Expr& e : c.result) e = expandMath(e, mode_ == FastMath::Fast);
+  for (Expr& e : c.result) e = expandMath(e, mode_ == FastMath::Fast, &exact_);
   return c;
 }
 
@@ -176,7 +176,7 @@ void Body::storeOneByOne(const Store& s, const std::vector<Ref>& targets,
 
 void Body::store(const Store& s) {
   std::vector<Value> values;
-  for (const Expr& e : s.values) values.push_back(emit(now(e)));
+  for (const Expr& e : s.values) values.push_back(emit(ready(e)));
   std::vector<Ref> targets;
   std::vector<Address> at;
   uint64_t written = 0;

@@ -13,20 +13,21 @@ namespace tektite {
 namespace llvm_text {
 namespace {
 
-/// The block with every function expanded into arithmetic.
-Block expanded(const Block& block, bool fast) {
+/// The block with every function expanded into arithmetic. Not in `fast`, where a body tells the steps of functions apart from what may be
+/// rearranged.
+Block expanded(const Block& block) {
   Block out;
   for (const Stmt& s : block) {
     Stmt t = s;
-    std::visit(overloaded{[&](BlockStmt& b) { b.body = expanded(b.body, fast); },
-                          [&](For& f) { f.body = expanded(f.body, fast); },
+    std::visit(overloaded{[&](BlockStmt& b) { b.body = expanded(b.body); },
+                          [&](For& f) { f.body = expanded(f.body); },
                           [&](If& i) {
-                            i.condition = expandMath(i.condition, fast);
-                            i.body = expanded(i.body, fast);
+                            i.condition = expandMath(i.condition, false);
+                            i.body = expanded(i.body);
                           },
                           [](Alloc&) {},
                           [&](Store& y) {
-                            for (Expr& e : y.values) e = expandMath(e, fast);
+                            for (Expr& e : y.values) e = expandMath(e, false);
                           },
                           [](Copy&) {}, [](Sync&) {}, [](Intrin&) {}},
                t.kind);
@@ -44,7 +45,7 @@ class KernelWriter {
         kernel_(kernel),
         target_(target),
         mode_(mode),
-        body_(expanded(kernel.body, mode == FastMath::Fast)),
+        body_(mode == FastMath::Fast ? kernel.body : expanded(kernel.body)),
         entry_(declarations_),
         driver_(entry_, module, target, mode) {}
 

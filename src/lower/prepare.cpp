@@ -196,6 +196,7 @@ std::vector<Merge> findMerges(GroupPlan& plan, std::set<std::string>& buffers) {
           for (size_t j = 0; j < stage.axes.size() && !again; j++) {
             StageAxis &outer = stage.axes[i], &inner = stage.axes[j];
             if (i == j || outside.count(outer.var) || outside.count(inner.var)) continue;
+            if (outer.reduce && j != i + 1 && keepsOrder(plan, stage)) continue;
             // A chain a > b > c merges from the inside: the stride of the merged axis is that of the inner one.
             if (!oneInMemory(accesses, outer, inner)) continue;
             out.push_back({l, s, outer.var, inner.var, inner.extent});

@@ -69,8 +69,9 @@ bool updates(const Stage& stage) {
   return false;
 }
 
-std::vector<int> loopOrder(const Stage& stage, const std::vector<StageAccess>& accesses,
-                           int vectorAxis) {
+std::vector<int> loopOrder(const GroupPlan& plan, const Stage& stage,
+                           const std::vector<StageAccess>& accesses, int vectorAxis) {
+  const bool inOrder = keepsOrder(plan, stage);
   std::vector<int> order(stage.axes.size());
   std::vector<double> stride(stage.axes.size(), 0);
   for (size_t i = 0; i < order.size(); i++) {
@@ -83,6 +84,7 @@ std::vector<int> loopOrder(const Stage& stage, const std::vector<StageAccess>& a
   }
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
     if (stage.axes[a].reduce != stage.axes[b].reduce) return !stage.axes[a].reduce;
+    if (inOrder && stage.axes[a].reduce) return a < b;
     if (a == vectorAxis || b == vectorAxis) return b == vectorAxis && a != vectorAxis;
     return stride[a] > stride[b];
   });
@@ -137,7 +139,7 @@ StageSchedule chooseSimple(const GroupPlan& plan, const TileList& list, const St
   double best = 1e30;
   for (int i = 0; i < static_cast<int>(stage.axes.size()); i++) {
     const int64_t n = std::min(stage.axes[i].region.size, stage.axes[i].extent);
-    if (n < 2) continue;
+    if (n < 2 || (stage.axes[i].reduce && keepsOrder(plan, stage))) continue;
     int lanes = widest;
     while (lanes / 2 >= n && lanes > 2) lanes /= 2;
     const double cost = costAlong(stage, accesses, i, lanes);
@@ -176,7 +178,7 @@ StageSchedule chooseSimple(const GroupPlan& plan, const TileList& list, const St
     s.apart = s.vectors > 1 && smallestExtent(a, list) == a.region.size &&
               a.region.size % s.panel() == 0 && a.region.size >= kApartElements;
   }
-  s.order = loopOrder(stage, accesses, s.vectorAxis);
+  s.order = loopOrder(plan, stage, accesses, s.vectorAxis);
   return s;
 }
 

@@ -18,8 +18,9 @@ double usedShare(int64_t n, int64_t step);
 bool idempotent(const Stage&);  ///< may points be stored twice?
 /// Does a stored value depend on what was there before? Such points are computed once only: blocks of rows may not overlap.
 bool updates(const Stage&);
-/// Loops over space axes, the largest stride of the stores outermost, then the reduce axes by the strides of what they read.
-std::vector<int> loopOrder(const Stage&, const std::vector<StageAccess>&, int vectorAxis);
+/// Loops over space axes, the largest stride of the stores outermost, then the reduce axes by the strides of what they read, or in order.
+std::vector<int> loopOrder(const GroupPlan&, const Stage&, const std::vector<StageAccess>&,
+                           int vectorAxis);
 
 /// For maps and reductions, and products that no register tile fits.
 StageSchedule chooseSimple(const GroupPlan&, const TileList&, const Stage&, const Target&);

@@ -285,7 +285,7 @@ StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, con
     }
   }
   if (best.vectorAxis < 0) return chooseSimple(plan, list, stage, target);
-  best.order = loopOrder(stage, accesses, best.vectorAxis);
+  best.order = loopOrder(plan, stage, accesses, best.vectorAxis);
   // Panels go outside of all that they don't depend on: one stays in a near cache while the rows go by.
   const auto rank = [&](int axis) {
     if (stage.axes[axis].reduce) return 4;

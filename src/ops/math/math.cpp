@@ -13,8 +13,6 @@ std::unordered_map<Op, const MathDef*>& registry() {
   return map;
 }
 
-Expr expandNode(const Expr& e, bool fast);
-
 /// The expansion over the variables x and y, itself without functions. Built once.
 Expr templateOf(const MathDef& def, bool fast) {
   static std::recursive_mutex lock;
@@ -44,7 +42,17 @@ Expr simplePower(const Expr& x, const Expr& exponent) {
   return {};
 }
 
-Expr expandNode(const Expr& e, bool fast) {
+/// The applications of an expansion, down to what it is applied to.
+void collect(const Expr& e, const std::unordered_set<Hash>& operands,
+             std::unordered_set<Hash>& made) {
+  if (operands.count(e.hash())) return;
+  if (const Cast* c = e.as<Cast>()) collect(c->arg, operands, made);
+  const Apply* a = e.as<Apply>();
+  if (!a || !made.insert(e.hash()).second) return;
+  for (const Expr& x : a->args) collect(x, operands, made);
+}
+
+Expr expandNode(const Expr& e, bool fast, std::unordered_set<Hash>* made) {
   const Apply* a = e.as<Apply>();
   if (!a || !isFloat(e.type())) return {};
   if (a->op == Op::Pow)
@@ -54,7 +62,13 @@ Expr expandNode(const Expr& e, bool fast) {
   if (it == registry().end()) return {};
   std::unordered_map<std::string, Expr> operands{{"x", cast(DType::F32, a->args[0])}};
   if (a->args.size() > 1) operands["y"] = cast(DType::F32, a->args[1]);
-  return cast(e.type(), substitute(templateOf(*it->second, fast), operands));
+  const Expr out = cast(e.type(), substitute(templateOf(*it->second, fast), operands));
+  if (made) {
+    std::unordered_set<Hash> stop;
+    for (const auto& [name, operand] : operands) stop.insert(operand.hash());
+    collect(out, stop, *made);
+  }
+  return out;
 }
 
 }  // namespace
@@ -64,8 +78,8 @@ MathDef::MathDef(Op op, std::string exact, std::string fast)
   registry()[op] = this;
 }
 
-Expr expandMath(const Expr& e, bool fast) {
-  return rewrite(e, [&](const Expr& node) { return expandNode(node, fast); });
+Expr expandMath(const Expr& e, bool fast, std::unordered_set<Hash>* made) {
+  return rewrite(e, [&](const Expr& node) { return expandNode(node, fast, made); });
 }
 
 }  // namespace tektite

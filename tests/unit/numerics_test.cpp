@@ -1,0 +1,202 @@
+// What the numerics modes promise, bit by bit: `strict` fused is `strict` unfused, `ordered` doesn't depend on threads, runs or compilations,
+// `fast` says so to LLVM.
+#include <cmath>
+#include <cstring>
+
+#include "../evaluators.h"
+#include "fuzz/random_graph.h"
+#include "fuzz_seeds.h"
+#include "runtime/team.h"
+#include "small_models.h"
+#include "support/check.h"
+
+namespace tektite {
+namespace {
+
+CompileOptions optionsOf(Numerics numerics, bool unfused = false, int threads = 1) {
+  CompileOptions o = compileOptions(unfused);
+  o.fusion.numerics = o.passes.numerics = numerics;
+  o.threads = threads;
+  return o;
+}
+
+using Results = std::vector<Array>;
+Results runOn(const std::shared_ptr<const Program>& program, const std::vector<Tensor>& inputs,
+              Team* team = nullptr) {
+  std::vector<Array> in, out;
+  std::vector<const void*> from;
+  std::vector<void*> to;
+  for (const Tensor& t : inputs) {
+    in.emplace_back(t.dtype, t.shape);
+    t.toRaw(in.back().data());
+  }
+  for (const TensorType& t : program->outputs) out.emplace_back(t.dtype, t.extents());
+  for (const Array& a : in) from.push_back(a.data());
+  for (Array& a : out) to.push_back(a.data());
+  Session(program, team).run(from.data(), to.data());
+  return out;
+}
+
+/// The first element whose bits differ, as text; NaNs are alike. "" where there is none.
+std::string difference(const Results& a, const Results& b) {
+  for (size_t o = 0; o < a.size(); o++) {
+    const int size = bytes(a[o].type);
+    for (int64_t i = 0; i < a[o].elements(); i++) {
+      const char *x = static_cast<const char*>(a[o].data()) + i * size,
+                 *y = static_cast<const char*>(b[o].data()) + i * size;
+      if (std::memcmp(x, y, static_cast<size_t>(size)) == 0) continue;
+      if (!isFloat(a[o].type)) return fmt::format("output {} at {}", o, i);
+      const double p = loadFloat(a[o].type, a[o].data(), i),
+                   q = loadFloat(b[o].type, b[o].data(), i);
+      if (!std::isnan(p) || !std::isnan(q))
+        return fmt::format("output {} at {}: {:.9g}, {:.9g}", o, i, p, q);
+    }
+  }
+  return "";
+}
+
+Graph fuzzGraph(uint64_t seed) {
+  RandomGraphOptions shape;
+  shape.nodes = 4 + static_cast<int>(seed % 12);
+  shape.jumps = true;
+  return seed % 5 == 4 ? randomScan(seed, shape) : randomGraph(seed, shape);
+}
+
+void expectStrict(const Graph& model, const std::string& name, uint64_t seed) {
+  const CompileOptions fused = optionsOf(Numerics::Strict),
+                       apart = optionsOf(Numerics::Strict, true);
+  const Graph g = prepareGraph(model, {}, fused.passes);
+  const std::vector<Tensor> in = randomInputs(g, seed, seed % 3 == 0);
+  EXPECT_EQ(difference(runOn(compile(g, fused), in), runOn(compile(g, apart), in)), "")
+      << name << "\n"
+      << toText(g);
+}
+
+TEST(Numerics, StrictFusedHasTheBitsOfStrictUnfused) {
+  for (const NamedGraph& m : smallModels()) expectStrict(m.graph, m.name, 1);
+}
+
+TEST(Numerics, StrictRandomGraphs) {
+  const Seeds seeds = fuzzSeeds(40);
+  for (uint64_t s = seeds.first; s < seeds.last && !HasFailure(); s++)
+    expectStrict(fuzzGraph(s), fmt::format("seed {}", s), s);
+}
+
+/// Sums in ascending order, each product rounded: what a plain loop gives.
+TEST(Numerics, StrictSumsInCanonicalOrder) {
+  Builder b;
+  const Value x = b.input("x", {DType::F32, {3, 50, 700}}),
+              y = b.input("y", {DType::F32, {700, 4}});
+  b.graph.outputs = {b.reduce("sum", b.map("a * a", {x}), {0, 2}), b.contract("abk,kn->abn", x, y)};
+  const std::vector<Tensor> in = randomInputs(b.graph, 3, false);
+  const auto at = [&](int t, int64_t i) { return static_cast<float>(in[t].at(i)); };
+  const Results got =
+      runOn(compile(prepareGraph(b.graph, {}, {}), optionsOf(Numerics::Strict)), in);
+  const float *squares = static_cast<const float*>(got[0].data()),
+              *products = static_cast<const float*>(got[1].data());
+  for (int64_t m = 0; m < 50; m++) {
+    volatile float sum = 0;  // every step is rounded
+    for (int64_t a = 0; a < 3; a++)
+      for (int64_t k = 0; k < 700; k++) {
+        volatile float p = at(0, (a * 50 + m) * 700 + k) * at(0, (a * 50 + m) * 700 + k);
+        sum = sum + p;
+      }
+    ASSERT_EQ(squares[m], sum) << m;
+  }
+  for (int64_t m = 0; m < 150; m++)
+    for (int64_t n = 0; n < 4; n++) {
+      volatile float sum = 0;
+      for (int64_t k = 0; k < 700; k++) {
+        volatile float p = at(0, m * 700 + k) * at(1, k * 4 + n);
+        sum = sum + p;
+      }
+      ASSERT_EQ(products[m * 4 + n], sum) << m << " " << n;
+    }
+}
+
+void expectOrdered(const Graph& model, const std::string& name, uint64_t seed) {
+  const Graph g = prepareGraph(model, {}, {});
+  const std::vector<Tensor> in = randomInputs(g, seed, false);
+  Results first;
+  for (const int threads : {1, 2, 3, 8}) {
+    Team team(threads);
+    const auto program = compile(g, optionsOf(Numerics::Ordered, false, threads));
+    for (int run = 0; run < 3; run++) {
+      Results now = runOn(program, in, &team);
+      if (first.empty())
+        first = std::move(now);
+      else
+        EXPECT_EQ(difference(first, now), "") << name << ", threads " << threads;
+    }
+  }
+}
+
+TEST(Numerics, OrderedBitsDontDependOnThreadsRunsOrCompilations) {
+  for (const NamedGraph& m : smallModels()) expectOrdered(m.graph, m.name, 2);
+  const Seeds seeds = fuzzSeeds(10);
+  for (uint64_t s = seeds.first; s < seeds.last && !HasFailure(); s++)
+    expectOrdered(fuzzGraph(s), fmt::format("seed {}", s), s);
+}
+
+std::string llvmOf(const std::string& body, Numerics numerics) {
+  Builder b;
+  const Value x = b.input("x", {DType::F32, {64}}), y = b.input("y", {DType::F32, {64}});
+  b.graph.outputs = {b.map(body, {x, y})};
+  CompileOptions options = optionsOf(numerics);
+  options.code = false;
+  options.target = findTarget("cpu:avx512");
+  return compile(prepareGraph(b.graph, {}, options.passes), options)->kernels.at(0).artifact.text;
+}
+size_t count(const std::string& text, const std::string& what) {
+  size_t n = 0;
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) n++;
+  return n;
+}
+
+TEST(Numerics, FlagsOfLlvm) {
+  const std::string body = "a * b + a / b";
+  EXPECT_EQ(count(llvmOf(body, Numerics::Strict), "contract"), 0u);
+  EXPECT_EQ(count(llvmOf(body, Numerics::Strict), "fmul <"), 1u);
+  EXPECT_EQ(count(llvmOf(body, Numerics::Ordered), "fmul contract <"), 1u);
+  EXPECT_EQ(count(llvmOf(body, Numerics::Ordered), "reassoc"), 0u);
+  for (const char* op : {"fmul", "fadd", "fdiv"})
+    EXPECT_EQ(count(llvmOf(body, Numerics::Fast), std::string(op) + " contract reassoc arcp afn <"),
+              1u)
+        << op;
+  for (const char* never : {"nnan", "ninf", "nsz", " fast "})
+    EXPECT_EQ(count(llvmOf(body, Numerics::Fast), never), 0u) << never;
+  const std::string functions =
+      llvmOf("exp(a) * log(b)", Numerics::Fast);  // their own steps keep their order
+  EXPECT_EQ(count(functions, "reassoc"), 1u) << functions;
+}
+
+TEST(Numerics, FastIsCloseAndKeepsSpecialValues) {
+  for (const NamedGraph& m : smallModels()) {
+    const CompileOptions options = optionsOf(Numerics::Fast);
+    const Graph g = prepareGraph(m.graph, {}, options.passes);
+    const std::vector<Tensor> in = randomInputs(g, 5, false);
+    const Results got = runOn(compile(g, options), in);
+    const std::vector<Tensor> want = evaluate(prepareGraph(m.graph, {}, {}), in);
+    if (m.name == "halves") continue;  // the interpreter doesn't round them
+    for (size_t o = 0; o < got.size(); o++) {
+      double most = 0;
+      for (int64_t i = 0; i < want[o].elements(); i++)
+        most = std::max(most, std::fabs(want[o].at(i)));
+      for (int64_t i = 0; i < want[o].elements() && isFloat(got[o].type); i++)
+        ASSERT_NEAR(loadFloat(got[o].type, got[o].data(), i), want[o].at(i), 2e-5 * most)
+            << m.name << " " << o << " " << i;
+    }
+  }
+  Builder b;
+  b.graph.outputs = {b.map("exp(a) + max(a, 0) * 0", {b.input("x", {DType::F32, {4}})})};
+  const Results got = runOn(compile(prepareGraph(b.graph, {}, {}), optionsOf(Numerics::Fast)),
+                            {Tensor::of(DType::F32, {4}, {NAN, -INFINITY, 0, 1})});
+  const float* y = static_cast<const float*>(got[0].data());
+  EXPECT_TRUE(std::isnan(y[0]));
+  EXPECT_EQ(y[1], 0);
+  EXPECT_EQ(y[2], 1);
+  EXPECT_NEAR(y[3], 2.7182818, 1e-5);
+}
+
+}  // namespace
+}  // namespace tektite
