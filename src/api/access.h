@@ -10,7 +10,7 @@ inline namespace api {
 struct Model::State {
   Graph graph;
   RestPtr parts;   ///< a model in parts: it has no graph
-  ModelInfo info;  ///< of one in parts
+  ModelInfo info;  ///< of one in parts; else only what it asks of fusion
 };
 
 struct NetworkState {
@@ -22,9 +22,10 @@ struct NetworkState {
 /// What stands behind the public handles.
 struct Access {
   static const Graph& graph(const Model& model) { return model.state_->graph; }
-  static Model model(Graph graph) {
+  static Model model(Graph graph, ModelInfo info = {}) {
     Model model;
-    model.state_ = std::make_shared<Model::State>(Model::State{std::move(graph), nullptr, {}});
+    model.state_ =
+        std::make_shared<Model::State>(Model::State{std::move(graph), nullptr, std::move(info)});
     return model;
   }
   static std::shared_ptr<NetworkState> network(const Tensor&);  ///< UserError: an empty tensor

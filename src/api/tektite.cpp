@@ -38,8 +38,10 @@ Port portOf(const std::string& name, const TensorType& type) {
   return {name, static_cast<Type>(type.dtype), shapeOf(type.shape)};
 }
 
-CompileOptions optionsOf(const Settings& settings) {
+CompileOptions optionsOf(const Settings& settings, const ModelInfo& info) {
   CompileOptions options;
+  options.fusion.modelCut = info.cut;
+  options.fusion.modelForce = info.fuse;
   options.target = settings.target == "host" ? hostTarget() : findTarget(settings.target);
   options.threads = settings.threads > 0 ? settings.threads : hardwareThreads();
   options.fusion.unfused = !settings.fuse;
@@ -66,7 +68,12 @@ CompileOptions optionsOf(const Settings& settings) {
 Model Model::load(const std::string& path) {
   if (!path.ends_with(".tk")) {
     OpenedModel opened = openModel(path);
-    if (opened.graph) return Access::model(std::move(*opened.graph));
+    if (opened.graph) {
+      ModelInfo info;
+      info.cut = std::move(opened.info.cut);
+      info.fuse = std::move(opened.info.fuse);
+      return Access::model(std::move(*opened.graph), std::move(info));
+    }
     Model model;
     model.state_ = std::make_shared<State>(State{{}, opened.parts, std::move(opened.info)});
     return model;
@@ -140,8 +147,9 @@ Report reportOn(const Program& program, const Graph& graph, CompileOptions apart
 /// A model that is one graph.
 class Whole : public ExecutableState {
  public:
-  Whole(const Graph& graph, const Settings& settings)
-      : specializer_(graph, optionsOf(settings), static_cast<size_t>(std::max(settings.kept, 1))),
+  Whole(const Graph& graph, const ModelInfo& info, const Settings& settings)
+      : specializer_(graph, optionsOf(settings, info),
+                     static_cast<size_t>(std::max(settings.kept, 1))),
         dims_(settings.dims) {
     bool free = false;  // extents that only a run's inputs decide
     for (const auto& [name, range] : graph.dims) free = free || !settings.dims.count(name);
@@ -209,8 +217,8 @@ class InParts : public ExecutableState {
   InParts(RestPtr parts, ModelInfo info, const Settings& settings)
       : info_(std::move(info)),
         dims_(settings.dims),
-        team_(optionsOf(settings).threads),
-        chain_(std::move(parts), optionsOf(settings), team_) {}
+        team_(optionsOf(settings, info_).threads),
+        chain_(std::move(parts), optionsOf(settings, info_), team_) {}
   void run(const std::vector<const void*>& inputs, const std::vector<void*>& outputs) override {
     run(inputs, knownShapes(), outputs);
   }
@@ -307,7 +315,7 @@ Executable Model::compile(const Settings& settings) const {
   if (state_->parts)
     executable.state_ = std::make_shared<InParts>(state_->parts, state_->info, settings);
   else
-    executable.state_ = std::make_shared<Whole>(state_->graph, settings);
+    executable.state_ = std::make_shared<Whole>(state_->graph, state_->info, settings);
   return executable;
 }
 

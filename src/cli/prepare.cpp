@@ -86,6 +86,8 @@ Prepared prepareModel(const Options& options, Progress& progress,
   }
   OpenedModel opened = openModel(path);
   checkNames(given, opened.info);
+  p.options.fusion.modelCut = opened.info.cut;
+  p.options.fusion.modelForce = opened.info.fuse;
   for (const ModelInfo::Port& port : opened.info.outputs) p.outputNames.push_back(port.name);
   if (opened.graph) {
     p.model = std::move(*opened.graph);

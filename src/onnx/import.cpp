@@ -4,11 +4,21 @@
 
 #include "ir/expr.h"
 #include "onnx/cut.h"
+#include "onnx/metadata.h"
 #include "ops/util.h"
 #include "support/check.h"
 
 namespace tektite {
 namespace {
+
+Frame mainFrame(const Source& source, const std::vector<ModelInfo::Port>& inputs) {
+  const onnx::GraphProto& g = source.model.proto().graph();
+  Frame f{&g.node(), 0, "", std::make_shared<Scope>(), source.opsets, {}};
+  for (const auto& t : g.initializer()) f.scope->initializers[t.name()] = &t;
+  for (size_t i = 0; i < inputs.size(); i++)
+    f.scope->held[inputs[i].name] = {nullptr, static_cast<int>(i), inputs[i].type, inputs[i].name};
+  return f;
+}
 
 constexpr int64_t kLargestDim =
     1'000'000'000;  // slices "to the end" are written with numbers from here on
@@ -30,6 +40,9 @@ class Declared {
         m.producer_name() + (m.producer_version().empty() ? "" : " " + m.producer_version());
     const auto opset = source.opsets.find("");
     info.opset = opset == source.opsets.end() ? 0 : static_cast<int>(opset->second);
+    const Frame frame = mainFrame(source, {});
+    for (int n = 0; n < m.graph().node_size(); n++)
+      readFences(m.graph().node(n), nodeName(frame, n), info.cut, info.fuse);
   }
 
   ModelInfo info;
@@ -106,15 +119,6 @@ class Declared {
 
   const ImportOptions& options_;
 };
-
-Frame mainFrame(const Source& source, const std::vector<ModelInfo::Port>& inputs) {
-  const onnx::GraphProto& g = source.model.proto().graph();
-  Frame f{&g.node(), 0, "", std::make_shared<Scope>(), source.opsets, {}};
-  for (const auto& t : g.initializer()) f.scope->initializers[t.name()] = &t;
-  for (size_t i = 0; i < inputs.size(); i++)
-    f.scope->held[inputs[i].name] = {nullptr, static_cast<int>(i), inputs[i].type, inputs[i].name};
-  return f;
-}
 
 /// Types of a run against those that the model declares. Shapes hold against what the model names alike.
 void checkInputs(const std::vector<ModelInfo::Port>& inputs,

@@ -10,6 +10,8 @@
 
 namespace tektite {
 
+using NamePairs = std::vector<std::pair<std::string, std::string>>;
+
 /// What a model says of itself, beside its graph.
 struct ModelInfo {
   struct Port {
@@ -24,6 +26,7 @@ struct ModelInfo {
   int opset = 0;
   std::vector<Port> inputs, outputs;  ///< outputs of a model in parts: as it declares them
   std::vector<Dim> dims;
+  NamePairs cut, fuse;  ///< what the nodes' metadata asks of fusion (onnx/metadata.h)
 };
 
 struct ImportOptions {

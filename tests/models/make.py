@@ -250,7 +250,26 @@ def boxes(g):
     g.save()
 
 
-ALL = [transformer, convnet, unet, recurrent, control, quantised, decode, picking, boxes]
+def fenced(g):
+    """Nodes whose metadata asks fusion to keep them apart, and to join others."""
+    def asks(key, value):
+        entry = g.nodes[-1].metadata_props.add()
+        entry.key, entry.value = key, value
+
+    x = g.inp("x", g.x(4, 64))
+    a = g.Exp(x)
+    b = g.Mul(g.Tanh(a), x)
+    asks("tektite.cut", "exp_0, tanh_1")
+    c = g.Add(b, x)
+    asks("tektite.fuse", "mul_2")
+    asks("other.tool", "whatever")
+    g.out(g.Relu(c))
+    asks("tektite.cut", "*")
+    g.save()
+
+
+ALL = [transformer, convnet, unet, recurrent, control, quantised, decode, picking, boxes, fenced]
+
 for i, fn in enumerate(ALL):
     if len(sys.argv) == 1 or fn.__name__ in sys.argv[1:]:
         fn(G(fn.__name__, i))

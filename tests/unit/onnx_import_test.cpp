@@ -1,3 +1,10 @@
+#include <onnx/onnx_pb.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "fusion/fuse.h"
+#include "onnx/import.h"
 #include "onnx/tensor_file.h"
 #include "support/check.h"
 #include "test_model.h"
@@ -219,6 +226,28 @@ TEST(TensorFile, NpyRoundTrip) {
   EXPECT_EQ(toText(t.type), "f32[2x3]");
   EXPECT_EQ(loadFloat(DType::F32, t.data->data, 5), 6);
   fs::remove(path);
+}
+
+/// Node metadata is newer than the protobuf headers that some systems have.
+TEST(OnnxImport, NodesAskFusionForFences) {
+  const std::string path = std::string(TEKTITE_TESTS) + "/models/fenced/model.onnx";
+  ModelInfo info;
+  const Graph g = importOnnx(path, {}, &info);
+  EXPECT_EQ(info.cut, (NamePairs{{"mul_2", "exp_0"}, {"mul_2", "tanh_1"}, {"relu_4", "*"}}));
+  EXPECT_EQ(info.fuse, (NamePairs{{"add_3", "mul_2"}}));
+  FusionOptions options;
+  options.modelCut = info.cut;
+  options.modelForce = info.fuse;
+  options.modelCut.emplace_back("mul_2", "gone");  // passes may take a node away
+  const Fused f = fuse(g, findTarget("cpu:avx2"), options);
+  const auto verdict = [&](const char* a, const char* b) {
+    return f.ledger.between(a, b).at(0).verdict;
+  };
+  EXPECT_EQ(verdict("exp_0", "tanh_1"), Verdict::Inlined);
+  EXPECT_EQ(verdict("tanh_1", "mul_2"), Verdict::Unfused);
+  EXPECT_EQ(verdict("mul_2", "add_3"), Verdict::Inlined);
+  EXPECT_EQ(verdict("add_3", "relu_4"), Verdict::Unfused);
+  EXPECT_EQ(f.ledger.between("add_3", "relu_4").at(0).refusal.reason, Reason::UserFence);
 }
 
 }  // namespace
