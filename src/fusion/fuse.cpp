@@ -17,6 +17,7 @@ namespace tektite {
 namespace {
 
 constexpr int kCodeBudget = 400;        // nodes of one kernel: code and compile time stay linear
+constexpr int kMostHeavy = 48;          // reductions and products of one kernel
 constexpr double kLeastShare = 0.02;    // two long kernels are not planned together for less
 constexpr double kLeastOfScans = 1e-6;  // seconds: phases of threads' work are not joined for less
 constexpr int kMostReaders = 12;        // of one value, whose pairs are tried side by side
@@ -320,7 +321,14 @@ class Fuser {
     }
   }
   bool fitsCode(int a, int b) const {
-    return clusters_->list[a].nodes.size() + clusters_->list[b].nodes.size() <= kCodeBudget;
+    return clusters_->list[a].nodes.size() + clusters_->list[b].nodes.size() <= kCodeBudget &&
+           heavyOf(a) + heavyOf(b) <= kMostHeavy;
+  }
+  Refusal tooMuchCode(int a, int b) const {
+    const size_t nodes = clusters_->list[a].nodes.size() + clusters_->list[b].nodes.size();
+    if (nodes <= kCodeBudget)
+      return {Reason::CodeSize, static_cast<double>(heavyOf(a) + heavyOf(b)), kMostHeavy, ""};
+    return {Reason::CodeSize, static_cast<double>(nodes), kCodeBudget, ""};
   }
 
   // ---- the best gain first
@@ -378,11 +386,7 @@ class Fuser {
       return refuse(a, b, {Reason::NoGain, 0, 0, "a launch is cheap "});
     if (isCut(a, b)) return refuse(a, b, {Reason::UserFence, 0, 0, ""});
     if (const Refusal* r = keptApart(a, b)) return refuse(a, b, *r);
-    if (!fitsCode(a, b)) {
-      const double nodes =
-          static_cast<double>(clusters_->list[a].nodes.size() + clusters_->list[b].nodes.size());
-      return refuse(a, b, {Reason::CodeSize, nodes, kCodeBudget, ""});
-    }
+    if (!fitsCode(a, b)) return refuse(a, b, tooMuchCode(a, b));
     const double apart = secondsOf(a) + secondsOf(b), most = mostGain(a, b);
     if (hasContract(a) && hasContract(b) && most < kLeastShare * apart)
       return refuse(a, b, {Reason::NoGain, apart, apart - most, "at best "});
@@ -404,11 +408,7 @@ class Fuser {
     if (const int way = clusters_->wayRound(a, b); way >= 0)
       return {Reason::Cycle, 0, 0, nameOf(way)};
     const double apart = secondsOf(a) + secondsOf(b);
-    if (!fitsCode(a, b)) {
-      const double nodes =
-          static_cast<double>(clusters_->list[a].nodes.size() + clusters_->list[b].nodes.size());
-      return {Reason::CodeSize, nodes, kCodeBudget, ""};
-    }
+    if (!fitsCode(a, b)) return tooMuchCode(a, b);
     const Trial& t = tried(together(a, b));
     const Refusal r = verdict(t, apart);
     return r.reason != Reason::None ? r : Refusal{Reason::NoGain, apart, t.seconds, ""};

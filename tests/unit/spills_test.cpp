@@ -42,7 +42,8 @@ std::string spilled(const Graph& g, bool unfused = false) {
   CompileOptions options = compileOptions(unfused);
   options.code = false;
   std::string out;
-  for (const KernelInfo& k : compile(prepareGraph(g, {}, {}), options)->kernels)
+  const auto program = compile(prepareGraph(g, {}, {}), options);
+  for (const KernelInfo& k : program->kernels)
     if (k.sameAs < 0 && !k.artifact.text.empty())
       for (const std::string& line : spills(compileAssembly(k.artifact.text, options.target)))
         out += k.name + ": " + line + "\n";
