@@ -41,7 +41,7 @@ struct Tiled {
   std::vector<int> held;  ///< of each buffer: lives inside so many tile loops
   int64_t warm = 0;       ///< tiles of the sliding axis that run before the first
   int64_t overflow = 0;   ///< bytes that no memory has
-  int64_t steps = 0;               ///< of the search that found it: stages looked at
+  int64_t steps = 0;      ///< of the search that found it: stages looked at
   Cost cost;
 };
 /// The cost model: tilings of one group, one after the other.
