@@ -28,8 +28,11 @@ void addTo(Poly& p, const Monomial& m, int64_t coefficient) {
       !c)
     p.erase(m);
 }
+int64_t wrappedMul(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
 Poly sum(Poly a, const Poly& b, int64_t factor) {
-  for (const auto& [m, c] : b) addTo(a, m, c * factor);
+  for (const auto& [m, c] : b) addTo(a, m, wrappedMul(c, factor));
   return a;
 }
 Poly times(const Poly& a, const Poly& b) {
@@ -38,7 +41,7 @@ Poly times(const Poly& a, const Poly& b) {
     for (const auto& [n, d] : b) {
       Monomial both;
       std::merge(m.begin(), m.end(), n.begin(), n.end(), std::back_inserter(both));
-      addTo(out, both, c * d);
+      addTo(out, both, wrappedMul(c, d));
     }
   return out;
 }

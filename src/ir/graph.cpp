@@ -25,8 +25,10 @@ int64_t TensorType::extent(int axis) const {
 }
 
 int64_t TensorType::elements() const {
+  constexpr int64_t kMost = INT64_MAX / 64;  // bytes and sums of it are numbers too
   int64_t n = 1;
-  for (int i = 0; i < rank(); i++) n *= extent(i);
+  for (int i = 0; i < rank(); i++)
+    if (__builtin_mul_overflow(n, extent(i), &n) || n > kMost) n = kMost;
   return n;
 }
 

@@ -120,7 +120,7 @@ class ComputedView {
         for (size_t a = 0; a < rank; a++) {
           const int64_t index = machine.result(static_cast<int>(a)).integer[e];
           inside = inside && index >= 0 && index < from_[a];
-          flat = flat * from_[a] + index;
+          if (inside) flat = flat * from_[a] + index;
         }
         TEKTITE_CHECK(inside || view_.fill, "a view without a fill leaves its operand [{}]",
                       fmt::join(from_, "x"));
