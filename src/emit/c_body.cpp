@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "emit/c_intrinsics.h"
+#include "emit/prepare.h"
 #include "ir/kernel_walk.h"
 #include "support/check.h"
 #include "support/overloaded.h"
@@ -12,12 +13,6 @@ namespace tektite::c_text {
 namespace {
 
 constexpr int64_t kMostShared = 48 << 10;  // bytes that a team has without asking for more
-
-void conjuncts(const Expr& e, std::vector<Expr>& out) {
-  const Apply* a = e.as<Apply>();
-  if (!a || a->op != Op::And) return out.push_back(e);
-  for (const Expr& x : a->args) conjuncts(x, out);
-}
 
 bool isReserved(const std::string& name) {
   static const std::set<std::string> words = {
@@ -317,14 +312,8 @@ void Body::branch(const Expr& condition, const std::function<void()>& body) {
 
 /// What is the same for all lanes is a branch; the rest is a mask.
 void Body::ifElse(const If& i) {
-  const Expr condition = now(i.condition);
-  std::vector<Expr> all;
-  conjuncts(condition, all);
-  Expr same = boolean(true), each = boolean(true);
-  for (const Expr& e : all) {
-    Expr& to = varies(e) ? each : same;
-    to = logicalAnd(to, e);
-  }
+  const auto [same, each] =
+      splitByLanes(now(i.condition), [&](const Expr& e) { return varies(e); });
   branch(same, [&] {
     if (isConstant(each, 1) || facts().proves(each)) return block(i.body);
     masked(each, i.body);

@@ -5,6 +5,7 @@
 #include "emit/c_body.h"
 #include "emit/c_intrinsics.h"
 #include "emit/grids.h"
+#include "emit/prepare.h"
 #include "ir/kernel_walk.h"
 #include "ops/math/math.h"
 #include "support/check.h"
@@ -13,28 +14,6 @@
 namespace tektite {
 namespace c_text {
 namespace {
-
-/// The block with every function expanded into arithmetic.
-Block expanded(const Block& block, bool fast) {
-  Block out;
-  for (const Stmt& s : block) {
-    Stmt t = s;
-    std::visit(overloaded{[&](BlockStmt& b) { b.body = expanded(b.body, fast); },
-                          [&](For& f) { f.body = expanded(f.body, fast); },
-                          [&](If& i) {
-                            i.condition = expandMath(i.condition, fast);
-                            i.body = expanded(i.body, fast);
-                          },
-                          [](Alloc&) {},
-                          [&](Store& y) {
-                            for (Expr& e : y.values) e = expandMath(e, fast);
-                          },
-                          [](Copy&) {}, [](Sync&) {}, [](Intrin&) {}},
-               t.kind);
-    out.push_back(std::move(t));
-  }
-  return out;
-}
 
 std::string commented(const std::string& comment) {
   std::string text;
@@ -54,7 +33,7 @@ class KernelWriter {
         kernel_(kernel),
         target_(target),
         language_(language),
-        body_(expanded(kernel.body, numerics == Numerics::Fast)) {
+        body_(expandFunctions(kernel.body, numerics == Numerics::Fast)) {
     out_.symbol = kernel.name;
     out_.needs = needsOf(kernel);
     out_.helpers.push_back(typesOf(language));

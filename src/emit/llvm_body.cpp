@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "emit/prepare.h"
 #include "support/check.h"
 #include "support/overloaded.h"
 
@@ -149,24 +150,10 @@ void Body::branch(const Expr& condition, const std::function<void()>& body) {
   out_.start(done);
 }
 
-namespace {
-void conjuncts(const Expr& e, std::vector<Expr>& out) {
-  const Apply* a = e.as<Apply>();
-  if (!a || a->op != Op::And) return out.push_back(e);
-  for (const Expr& x : a->args) conjuncts(x, out);
-}
-}  // namespace
-
 /// What is the same for all lanes is a branch; the rest is a mask.
 void Body::ifElse(const If& i) {
-  const Expr condition = ready(i.condition);
-  std::vector<Expr> all;
-  conjuncts(condition, all);
-  Expr same = boolean(true), each = boolean(true);
-  for (const Expr& e : all) {
-    Expr& to = varies(e) ? each : same;
-    to = logicalAnd(to, e);
-  }
+  const auto [same, each] =
+      splitByLanes(ready(i.condition), [&](const Expr& e) { return varies(e); });
   branch(same, [&] {
     if (isConstant(each, 1) || facts().proves(each)) return block(i.body);
     if (!isConstant(each, 0) && !facts().proves(logicalNot(each))) masked(each, i);

@@ -5,6 +5,7 @@
 
 #include "emit/grids.h"
 #include "emit/llvm_body.h"
+#include "emit/prepare.h"
 #include "ops/math/math.h"
 #include "support/check.h"
 #include "support/overloaded.h"
@@ -12,29 +13,6 @@
 namespace tektite {
 namespace llvm_text {
 namespace {
-
-/// The block with every function expanded into arithmetic. Not in `fast`, where a body tells the steps of functions apart from what may be
-/// rearranged.
-Block expanded(const Block& block) {
-  Block out;
-  for (const Stmt& s : block) {
-    Stmt t = s;
-    std::visit(overloaded{[&](BlockStmt& b) { b.body = expanded(b.body); },
-                          [&](For& f) { f.body = expanded(f.body); },
-                          [&](If& i) {
-                            i.condition = expandMath(i.condition, false);
-                            i.body = expanded(i.body);
-                          },
-                          [](Alloc&) {},
-                          [&](Store& y) {
-                            for (Expr& e : y.values) e = expandMath(e, false);
-                          },
-                          [](Copy&) {}, [](Sync&) {}, [](Intrin&) {}},
-               t.kind);
-    out.push_back(std::move(t));
-  }
-  return out;
-}
 
 /// Writes one kernel: a function for each grid, and the entry that deals the tiles to them.
 class KernelWriter {
@@ -45,7 +23,8 @@ class KernelWriter {
         kernel_(kernel),
         target_(target),
         mode_(mode),
-        body_(mode == FastMath::Fast ? kernel.body : expanded(kernel.body)),
+        // in `fast` a body tells the steps of functions apart from what may be rearranged
+        body_(mode == FastMath::Fast ? kernel.body : expandFunctions(kernel.body, false)),
         entry_(declarations_),
         driver_(entry_, module, target, mode) {}
 

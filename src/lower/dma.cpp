@@ -11,10 +11,6 @@ namespace {
 
 constexpr int64_t kFar = int64_t{1} << 32;  // more than any extent
 
-std::vector<Expr> exprs(const std::vector<int64_t>& values) {
-  return {values.begin(), values.end()};
-}
-
 /// Conditions a <= b and a < b as what must not be negative.
 void conditions(const Expr& e, std::vector<Expr>& out, bool& plain) {
   const Apply* a = e.as<Apply>();
@@ -74,15 +70,6 @@ class DmaLowering {
   Block outside_;                     // of the grid
   std::set<std::string> doubled_;     // two copies: the next tile's comes while this one runs
 
-  static Buffer declare(const PlanBuffer& b) {
-    Buffer out;
-    out.name = b.name;
-    out.type = b.type.dtype;
-    out.shape = exprs(b.type.extents());
-    if (!b.order.empty() && !std::is_sorted(b.order.begin(), b.order.end()))
-      out.strides = exprs(memoryStrides(b));
-    return out;
-  }
   bool isIn(const PlanBuffer& b) const {
     return !b.copyOf.empty() && plan_.buffer(b.copyOf).kind != PlanBuffer::Output;
   }

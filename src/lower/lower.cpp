@@ -20,17 +20,6 @@ std::vector<Expr> exprs(const std::vector<int64_t>& values) {
   return {values.begin(), values.end()};
 }
 
-/// The declaration of a parameter: strides where the layout isn't row-major.
-Buffer declare(const PlanBuffer& b) {
-  Buffer out;
-  out.name = b.name;
-  out.type = b.type.dtype;
-  out.shape = exprs(b.type.extents());
-  if (!b.order.empty() && !std::is_sorted(b.order.begin(), b.order.end()))
-    out.strides = exprs(memoryStrides(b));
-  return out;
-}
-
 }  // namespace
 
 std::string spaceOf(const PlanBuffer& b) {
@@ -141,6 +130,16 @@ std::vector<std::pair<std::string, std::string>> inPlacePairs(const GroupPlan& p
 }
 
 }  // namespace
+
+Buffer declare(const PlanBuffer& b) {
+  Buffer out;
+  out.name = b.name;
+  out.type = b.type.dtype;
+  out.shape = exprs(b.type.extents());
+  if (!b.order.empty() && !std::is_sorted(b.order.begin(), b.order.end()))
+    out.strides = exprs(memoryStrides(b));
+  return out;
+}
 
 bool sharedByTiles(const PlanBuffer& b) { return b.space == "main" && b.depth == 0; }
 

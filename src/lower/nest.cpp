@@ -572,15 +572,6 @@ class Nest {
     return body;
   }
 
-  Expr reuse(const Expr& e, const std::vector<std::pair<Expr, Expr>>& known) const {
-    if (known.empty()) return e;
-    return rewrite(e, [&](const Expr& x) -> Expr {
-      for (const auto& [value, name] : known)
-        if (x == value) return name;
-      return {};
-    });
-  }
-
   /// Does a point read or write along masked lanes other than in zero-padded panels?
   bool bodyNeedsMask() const {
     const std::string& v = axisName(schedule_.vectorAxis);
@@ -711,6 +702,15 @@ std::vector<Expr> KernelBuffers::index(const std::string& name, const std::vecto
 Block lowerStage(const Stage& stage, const StageSchedule& schedule, const KernelBuffers& buffers,
                  const Ranges& tiles, KernelModule& module) {
   return Nest(stage, schedule, buffers, tiles, module).run();
+}
+
+Expr reuse(const Expr& e, const std::vector<std::pair<Expr, Expr>>& known) {
+  if (known.empty()) return e;
+  return rewrite(e, [&](const Expr& x) -> Expr {
+    for (const auto& [value, name] : known)
+      if (x == value) return name;
+    return {};
+  });
 }
 
 }  // namespace tektite

@@ -20,6 +20,10 @@ struct KernelBuffers {
 
 /// The memory space of a plan's buffer in a kernel.
 std::string spaceOf(const PlanBuffer&);
+/// The declaration of a parameter: strides where the layout isn't row-major.
+Buffer declare(const PlanBuffer&);
+/// The expression with known values in place of what computes them.
+Expr reuse(const Expr&, const std::vector<std::pair<Expr, Expr>>& known);
 /// Adds a declaration to the module where it has none of that name.
 void declareIntrin(KernelModule&, const IntrinDef&);
 

@@ -207,15 +207,6 @@ class TeamNest : TeamPoints {
     }
     return body;
   }
-  Expr reuse(const Expr& e, const std::vector<std::pair<Expr, Expr>>& known) const {
-    if (known.empty()) return e;
-    return rewrite(e, [&](const Expr& x) -> Expr {
-      for (const auto& [value, name] : known)
-        if (x == value) return name;
-      return {};
-    });
-  }
-
   // ---- points whose reduction several threads share
 
   std::string partName(const std::string& n) const { return "join_" + n; }

@@ -124,7 +124,7 @@ LoweredKernel lowerRecurrence(const GroupPlan& plan, const Target& target, Group
 
 /// Where the values of a kernel come from: its code, or for a modelled machine the kernel interpreter, unless that takes too long.
 enum class Values { Code, Interpreted, Compiled };
-Values interpreted(const CompileOptions& options, const Cost& cost) {
+Values valuesFrom(const CompileOptions& options, const Cost& cost) {
   if (!options.target.hasExplicitMemory()) return Values::Code;
   return options.code && isLongToInterpret(cost) ? Values::Compiled : Values::Interpreted;
 }
@@ -162,7 +162,7 @@ GroupKernel makeKernel(const Graph& graph, const Node& node, size_t number,
   if (!group.plan->scan)
     for (const PackedConstant& p : lowered.packed)  // panels are whole
       kernel.info.cost.bytesRead += bytesOf(p.type) - bytesOf(group.plan->buffer(p.source).type);
-  if (interpreted(options, kernel.info.cost) == Values::Compiled) {
+  if (valuesFrom(options, kernel.info.cost) == Values::Compiled) {
     kernel.info.text = toText(lowered.module);
     lowered = valuesOf(group, options, kernel);
   }
@@ -266,7 +266,7 @@ std::vector<GroupKernel> makeKernels(const Graph& graph, const std::vector<int>&
   parallelFor(distinct.size(), threads, [&](size_t i) {
     KernelInfo& info = kernels[distinct[i]].info;
     const KernelModule& module = modules[distinct[i]];
-    const bool text = interpreted(options, info.cost) == Values::Interpreted;
+    const bool text = valuesFrom(options, info.cost) == Values::Interpreted;
     if (text)  // the kernel language is their assembly
       info.artifact = {module.kernels[0].name, toText(module), {.tiles = 1}};
     else
@@ -291,7 +291,7 @@ std::vector<GroupKernel> makeKernels(const Graph& graph, const std::vector<int>&
   }
   for (GroupKernel& kernel : kernels) {
     if (kernel.info.sameAs >= 0) kernel.info.artifact = kernels[kernel.info.sameAs].info.artifact;
-    if (!object || interpreted(options, kernel.info.cost) == Values::Interpreted) continue;
+    if (!object || valuesFrom(options, kernel.info.cost) == Values::Interpreted) continue;
     kernel.info.function =
         reinterpret_cast<KernelFunction>(loaded->find(kernel.info.artifact.symbol));
     TEKTITE_CHECK(kernel.info.function, "no symbol {} in the code of {}",

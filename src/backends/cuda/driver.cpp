@@ -4,6 +4,7 @@
 
 #include <unordered_map>
 
+#include "backends/launches.h"
 #include "support/check.h"
 
 namespace tektite {
@@ -104,12 +105,6 @@ void check(int error, const char* what) {
   if (error) userError("cuda: {} fails with code {}", what, error);
 }
 
-int64_t valueOf(const Expr& e, const std::unordered_map<std::string, Expr>& values) {
-  const auto value = asInteger(substitute(e, values));
-  TEKTITE_CHECK(value, "{} isn't known at the launch", toText(e));
-  return *value;
-}
-
 class CudaDevice : public Device {
  public:
   explicit CudaDevice(int device) : device_(device) {
@@ -179,9 +174,9 @@ class CudaDevice : public Device {
   void launch(const Artifact& artifact, const std::vector<DeviceBuffer>& buffers,
               const std::vector<int64_t>& dims) override {
     use();
-    std::unordered_map<std::string, Expr> values;
-    for (size_t i = 0; i < dims.size(); i++) values[artifact.dims.at(i)] = Expr(dims[i]);
-    run(artifact.launches, values, buffers, dims);
+    runLaunches(artifact, dims, [&](const Launch& l, const LaunchValues& values) {
+      enqueue(l, values, buffers, dims);
+    });
   }
   void synchronize() override { check(d_.streamSynchronize(stream_), "a wait"); }
   double elapsed() override {  // between two calls: what ran on the stream
@@ -233,24 +228,7 @@ class CudaDevice : public Device {
               "shared memory");
     }
   }
-  void run(const std::vector<Launch>& launches, std::unordered_map<std::string, Expr>& values,
-           const std::vector<DeviceBuffer>& buffers, const std::vector<int64_t>& dims) {
-    for (const Launch& launch : launches) {
-      switch (launch.kind) {
-        case Launch::Entry: enqueue(launch, values, buffers, dims); break;
-        case Launch::When:
-          if (valueOf(launch.count, values)) run(launch.body, values, buffers, dims);
-          break;
-        case Launch::Loop:
-          for (int64_t i = 0, n = valueOf(launch.count, values); i < n; i++) {
-            values[launch.variable] = Expr(i);
-            run(launch.body, values, buffers, dims);
-          }
-          values.erase(launch.variable);
-      }
-    }
-  }
-  void enqueue(const Launch& launch, const std::unordered_map<std::string, Expr>& values,
+  void enqueue(const Launch& launch, const LaunchValues& values,
                const std::vector<DeviceBuffer>& buffers, const std::vector<int64_t>& dims) {
     const int64_t tiles = valueOf(launch.count, values);
     if (tiles == 0) return;

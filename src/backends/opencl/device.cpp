@@ -8,6 +8,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "backends/launches.h"
 #include "support/check.h"
 #include "support/hash.h"
 
@@ -105,10 +106,8 @@ class OpenClDevice : public Device {
   static size_t size(const DeviceBuffer& b) { return static_cast<size_t>(b.bytes); }
   cl_mem part(const DeviceBuffer&);
   void build(const std::vector<const Artifact*>&);
-  void run(const std::vector<Launch>&, std::unordered_map<std::string, Expr>& values,
-           const std::vector<DeviceBuffer>& buffers, const std::vector<int64_t>& dims);
-  void enqueue(const Launch&, const std::unordered_map<std::string, Expr>& values,
-               const std::vector<DeviceBuffer>& buffers, const std::vector<int64_t>& dims);
+  void enqueue(const Launch&, const LaunchValues& values, const std::vector<DeviceBuffer>& buffers,
+               const std::vector<int64_t>& dims);
   void forgetEvents() {
     for (cl_event e : events_) clReleaseEvent(e);
     events_.clear();
@@ -185,14 +184,7 @@ void OpenClDevice::build(const std::vector<const Artifact*>& artifacts) {
   }
 }
 
-int64_t valueOf(const Expr& e, const std::unordered_map<std::string, Expr>& values) {
-  const auto value = asInteger(substitute(e, values));
-  TEKTITE_CHECK(value, "{} isn't known at the launch", toText(e));
-  return *value;
-}
-
-void OpenClDevice::enqueue(const Launch& launch,
-                           const std::unordered_map<std::string, Expr>& values,
+void OpenClDevice::enqueue(const Launch& launch, const LaunchValues& values,
                            const std::vector<DeviceBuffer>& buffers,
                            const std::vector<int64_t>& dims) {
   const int64_t tiles = valueOf(launch.count, values);
@@ -223,30 +215,11 @@ void OpenClDevice::enqueue(const Launch& launch,
   events_.push_back(event);
 }
 
-void OpenClDevice::run(const std::vector<Launch>& launches,
-                       std::unordered_map<std::string, Expr>& values,
-                       const std::vector<DeviceBuffer>& buffers, const std::vector<int64_t>& dims) {
-  for (const Launch& launch : launches) {
-    switch (launch.kind) {
-      case Launch::Entry: enqueue(launch, values, buffers, dims); break;
-      case Launch::When:
-        if (valueOf(launch.count, values)) run(launch.body, values, buffers, dims);
-        break;
-      case Launch::Loop:
-        for (int64_t i = 0, n = valueOf(launch.count, values); i < n; i++) {
-          values[launch.variable] = Expr(i);
-          run(launch.body, values, buffers, dims);
-        }
-        values.erase(launch.variable);
-    }
-  }
-}
-
 void OpenClDevice::launch(const Artifact& artifact, const std::vector<DeviceBuffer>& buffers,
                           const std::vector<int64_t>& dims) {
-  std::unordered_map<std::string, Expr> values;
-  for (size_t i = 0; i < dims.size(); i++) values[artifact.dims.at(i)] = Expr(dims[i]);
-  run(artifact.launches, values, buffers, dims);
+  runLaunches(artifact, dims, [&](const Launch& l, const LaunchValues& values) {
+    enqueue(l, values, buffers, dims);
+  });
   clFlush(queue_);
 }
 

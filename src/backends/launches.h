@@ -1,0 +1,18 @@
+#pragma once
+#include <functional>
+#include <string>
+#include <unordered_map>
+
+#include "emit/artifact.h"
+
+namespace tektite {
+
+/// What a kernel's dims and the loops around a launch are.
+using LaunchValues = std::unordered_map<std::string, Expr>;
+
+/// Runs a device's launches in order: `enqueue` for each entry, with what is known then.
+void runLaunches(const Artifact&, const std::vector<int64_t>& dims,
+                 const std::function<void(const Launch&, const LaunchValues&)>& enqueue);
+int64_t valueOf(const Expr&, const LaunchValues&);
+
+}  // namespace tektite
