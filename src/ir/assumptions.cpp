@@ -99,6 +99,7 @@ Assumptions::Sum Assumptions::termOf(const Expr& e) {
   const int term = it->second;
   if (fresh) {
     definitions_.emplace_back();
+    parts_.emplace_back();
     define(e, term);
   }
   return {{{term, 1}}, 0};
@@ -135,6 +136,13 @@ void Assumptions::define(const Expr& e, int term) {
         known.push_back(a->op == Op::Min ? add(sumOf(arg), self, -1) : add(self, sumOf(arg), -1));
     }
   }
+  std::vector<int> parts = {term};
+  for (const Sum& s : known)
+    for (auto [t, c] : s.terms)
+      if (t != term) parts.insert(parts.end(), parts_[t].begin(), parts_[t].end());
+  std::sort(parts.begin(), parts.end());
+  parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
+  parts_[term] = std::move(parts);
   definitions_[term] = std::move(known);
 }
 
@@ -154,9 +162,18 @@ void Assumptions::range(const std::string& variable, int64_t low, int64_t high) 
 
 void Assumptions::loop(const std::string& variable, const Expr& extent) {
   if (const auto n = asInteger(extent)) return range(variable, 0, *n - 1);
+  Ranges ranges;
+  for (const auto& [at, name, interval] : ranges_) ranges[name] = interval;
+  ranges_.emplace_back(facts_.size(), variable,
+                       Interval{0, std::max<int64_t>(boundsOf(extent, ranges).high, 1) - 1});
   const Sum v = sumOf(var(variable));
   facts_.push_back(v);
   facts_.push_back(add(add(sumOf(extent), v, -1), {{}, -1}, 1));
+  // That it runs is also said of what the extent counts blocks of: goals may speak of that alone.
+  const Apply* blocks = extent.as<Apply>();
+  const auto size =
+      blocks && blocks->op == Op::FloorDiv ? asInteger(blocks->args[1]) : std::nullopt;
+  if (size && *size > 0) facts_.push_back(add(sumOf(blocks->args[0]), {{}, -*size}, 1));
 }
 
 void Assumptions::assume(const Expr& condition, bool holds) {
@@ -273,7 +290,10 @@ bool Assumptions::collect(const Sum& negated, System& system) {
   };
   const auto touches = [&](const Sum& s) {
     return negated.terms.empty() || s.terms.empty() ||
-           std::any_of(s.terms.begin(), s.terms.end(), [&](auto t) { return known[t.first]; });
+           std::any_of(s.terms.begin(), s.terms.end(), [&](auto t) {
+             return std::any_of(parts_[t.first].begin(), parts_[t.first].end(),
+                                [&](int part) { return known[part] != 0; });
+           });
   };
   Ranges ranges;
   for (const auto& [at, variable, interval] : ranges_) ranges[variable] = interval;

@@ -52,6 +52,7 @@ class Assumptions {
   std::vector<std::tuple<size_t, std::string, Interval>> ranges_;  // mark, variable, its range
   std::unordered_map<Hash, int> terms_;
   std::vector<std::vector<Sum>> definitions_;  // facts of each term, always true
+  std::vector<std::vector<int>> parts_;  // the term, and the terms that its definition speaks of
   std::vector<Expr> opaque_;  // what each term is, where nothing linear is known of it; else null
 };
 

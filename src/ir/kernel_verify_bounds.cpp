@@ -57,11 +57,14 @@ class Bounds {
   /// 0 <= index, index + size <= the axis.
   void within(const Stmt& at, int rule, const Expr& index, const Expr& size, const Buffer& b,
               size_t axis) {
-    if (!known_.proves(le(Expr(0), index)))
+    const bool low = known_.proves(le(Expr(0), index));
+    if (low && known_.proves(le(index + size, b.shape[axis]))) return;
+    if (known_.contradictory()) return;  // it is never reached
+    if (!low)
       s_.report(rule, at,
                 fmt::format("{}: index {} of axis {} isn't proved to be 0 or more", b.name,
                             toText(index), axis));
-    else if (!known_.proves(le(index + size, b.shape[axis])))
+    else
       s_.report(rule, at,
                 fmt::format("{}: index {} of axis {} isn't proved to be below {}", b.name,
                             toText(index + size + Expr(-1)), axis, toText(b.shape[axis])));

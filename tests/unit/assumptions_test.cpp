@@ -43,6 +43,25 @@ TEST(Assumptions,
   EXPECT_TRUE(a.proves(condition("min(t * 4 + 4, 10) // 4 - t + 1 <= 1")));
 }
 
+TEST(Assumptions,
+     ALoopThatRunsSaysWhatItCounts) {  // also where the goal doesn't speak of its variable
+  Assumptions a;
+  a.range("t", 0, 3);
+  a.loop("l", Expr(4));
+  const size_t before = a.mark();
+  a.loop("i", index("min(t * 10 - 10, 5) // 4"));
+  EXPECT_TRUE(a.proves(condition("l < t * 10")));
+  EXPECT_TRUE(a.proves(condition("2 <= t")));
+  a.rewind(before);
+  EXPECT_FALSE(a.proves(condition("l < t * 10")));
+  a.loop(
+      "j",
+      index(
+          "min(t * 12 + 12, 45) - t * 12"));  // a variable of a loop has a range, for what isn't linear
+  EXPECT_TRUE(
+      a.proves(condition("0 <= (j * 11 + t * 132) // 45 * 3 + (j * 11 + t * 132) % 5 // 15")));
+}
+
 TEST(Assumptions, GuardsHoldUntilRewound) {
   Assumptions a;
   a.range("N", 1, 100);
