@@ -61,19 +61,62 @@ def vgg(folder, name, size, plan=VGG):
 
 def vgg_int8(folder, name, size, plan=VGG):
     """The same in QLinearConv: bytes for maps and weights."""
-    m, x, channels = Model(name), "x", 3
-    scale, zero = m.weight(np.float32(0.05)), m.weight(np.int8(0))
+    m, x, channels = Bytes(name), "x", 3
     for step in plan:
         if step == "pool":
             x = m.add("MaxPool", [x], kernel_shape=[2, 2], strides=[2, 2])
             continue
-        w = m.weight(m.random.integers(-127, 128, [step, channels, 3, 3]).astype(np.int8))
-        b = m.weight(m.random.integers(-99, 100, step).astype(np.int32))
-        small = m.weight(np.float32(0.01 / np.sqrt(9 * channels)))
-        x = m.add("QLinearConv", [x, scale, zero, w, small, zero, scale, zero, b], pads=[1, 1, 1, 1])
-        channels = step
+        x, channels = m.conv(x, channels, step, 3), step
     pools = plan.count("pool")
     m.save(folder, [("x", I8, [1, 3, size, size])], [(x, I8, [1, channels, size >> pools, size >> pools])])
+
+
+class Bytes(Model):
+    """A network in int8: one scale for all maps, each sum requantised."""
+
+    def __init__(self, name):
+        super().__init__(name)
+        self.scale, self.zero = self.weight(np.float32(0.05)), self.weight(np.int8(0))
+
+    def conv(self, x, channels, out, size, stride=1, group=1):
+        fan = channels // group * size * size
+        w = self.weight(self.random.integers(-127, 128, [out, channels // group, size, size]).astype(np.int8))
+        b = self.weight(self.random.integers(-99, 100, out).astype(np.int32))
+        small, pad = self.weight(np.float32(0.01 / np.sqrt(fan))), size // 2
+        return self.add("QLinearConv", [x, self.scale, self.zero, w, small, self.zero, self.scale, self.zero, b],
+                        pads=[pad] * 4, strides=[stride] * 2, group=group)
+
+    def real(self, x):
+        return self.add("DequantizeLinear", [x, self.scale, self.zero])
+
+    def narrow(self, x):
+        return self.add("QuantizeLinear", [x, self.scale, self.zero])
+
+    def relu(self, x):
+        return self.add("Clip", [x, self.zero, self.weight(np.int8(120))])
+
+
+def mobilenet_v2(folder, name, size, plan, head, classes):
+    """Inverted residuals, int8 from end to end: (expansion, channels, repeats, stride) each."""
+    m = Bytes(name)
+    channels = plan[0][1]
+    x = m.relu(m.conv("x", 3, channels, 3, 2))
+    for expansion, out, repeats, stride in plan[1:]:
+        for i in range(repeats):
+            step, wide = stride if i == 0 else 1, channels * expansion
+            h = x if expansion == 1 else m.relu(m.conv(x, channels, wide, 1))
+            h = m.conv(m.relu(m.conv(h, wide, wide, 3, step, wide)), wide, out, 1)
+            if step == 1 and channels == out:
+                h = m.narrow(m.add("Add", [m.real(h), m.real(x)]))
+            x, channels = h, out
+    x = m.relu(m.conv(x, channels, head, 1))
+    x = m.narrow(m.add("GlobalAveragePool", [m.real(x)]))
+    x = m.conv(x, head, classes, 1)
+    m.save(folder, [("x", I8, [1, 3, size, size])], [(x, I8, [1, classes, 1, 1])])
+
+
+MOBILENET = [(0, 32, 0, 2), (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2),
+             (6, 320, 1, 1)]
 
 
 def attention(folder, name, batch, heads, rows, width):
@@ -98,11 +141,18 @@ def conv_conv(folder, name, size, channels):
 
 
 def ffn(folder, name, rows, width, hidden):
-    """Two products, 16-bit."""
+    """Two products. Published mappings give sums and operands words of one size: so has float (with twice the bytes)."""
     m = Model(name)
-    h = m.add("MatMul", ["x", m.normal([width, hidden], np.float16, width)])
-    y = m.add("MatMul", [h, m.normal([hidden, width], np.float16, hidden)])
-    m.save(folder, [("x", F16, [rows, width])], [(y, F16, [rows, width])])
+    h = m.add("MatMul", ["x", m.normal([width, hidden], np.float32, width)])
+    y = m.add("MatMul", [h, m.normal([hidden, width], np.float32, hidden)])
+    m.save(folder, [("x", F32, [rows, width])], [(y, F32, [rows, width])])
+
+
+def bias_relu_add(folder, name, rows, columns):
+    """A bias, an activation and a residual: each by itself is one kernel of the published table."""
+    m = Model(name)
+    y = m.add("Add", [m.add("Relu", [m.add("Add", ["x", m.normal([columns], np.float32, 1)])]), "r"])
+    m.save(folder, [(n, F32, [rows, columns]) for n in "xr"], [(y, F32, [rows, columns])])
 
 
 def lstm(folder, name, layers, steps, hidden):
@@ -149,16 +199,21 @@ def encoder(folder, name, layers, rows, width, heads):
 MODELS = {
     "vgg5": lambda f, n: vgg(f, n, 224),
     "vgg5_int8": lambda f, n: vgg_int8(f, n, 224),
+    "mobilenet_v2_int8": lambda f, n: mobilenet_v2(f, n, 224, MOBILENET, 1280, 1000),
     "attention_1024": lambda f, n: attention(f, n, 64, 16, 1024, 64),
     "attention_512": lambda f, n: attention(f, n, 1, 12, 512, 64),
     "conv3_conv1": lambda f, n: conv_conv(f, n, 112, (64, 192, 128)),
     "ffn": lambda f, n: ffn(f, n, 512, 768, 3072),
+    "bias_relu_add": lambda f, n: bias_relu_add(f, n, 4096, 1024),
     "bert_encoder": lambda f, n: encoder(f, n, 12, 384, 768, 12),
     "bert_layer": lambda f, n: encoder(f, n, 1, 384, 768, 12),
     "lstm_10x100": lambda f, n: lstm(f, n, 10, 100, 256),
     # Small ones of the same kinds: the simulator runs them on real values.
     "small_vgg": lambda f, n: vgg(f, n, 20, [4, 5, "pool", 6]),
     "small_vgg_int8": lambda f, n: vgg_int8(f, n, 12, [4, 5, "pool", 6]),
+    "small_mobilenet_int8": lambda f, n: mobilenet_v2(
+        f, n, 20, [(0, 4, 0, 2), (1, 3, 1, 1), (2, 5, 2, 2)], 8, 6),
+    "small_lstm": lambda f, n: lstm(f, n, 3, 5, 8),
     "small_attention": lambda f, n: attention(f, n, 1, 2, 24, 8),
     "small_conv_conv": lambda f, n: conv_conv(f, n, 11, (3, 5, 4)),
     "small_ffn": lambda f, n: ffn(f, n, 19, 12, 33),

@@ -10,7 +10,9 @@
 namespace tektite {
 namespace {
 
-constexpr double kUnhidden = 0.1;    // share of the shorter engines' work that doesn't overlap
+constexpr double kUnhidden =
+    0.1;  // share of the shorter engines' work that doesn't overlap, where operands come ahead
+constexpr double kBeside = 0.02;  // of what main memory's rate hides, or is hidden by: never quite
 constexpr double kDirectFactor = 8;  // an element that is fetched by itself, in bytes of a block
 constexpr double kOverflowSeconds = 1e3;
 
@@ -59,8 +61,9 @@ class Evaluation {
     double shared = 0;
     if (main.sharedBytesPerSecond > 0) shared = moved / main.sharedBytesPerSecond;
     if (main.bytesPerSecond > 0) shared = std::max(shared, moved / main.bytesPerSecond);
-    c.seconds = target_.launchSeconds + target_.latencySeconds +
-                std::max(shared, (most + kUnhidden * (sum - most)) / share);
+    const double engines = (most + (doubles_ ? kUnhidden : 1) * (sum - most)) / share;
+    c.seconds = target_.launchSeconds + target_.latencySeconds + std::max(shared, engines) +
+                kBeside * std::min(shared, engines);
     c.recompute = base_ > 0 ? total_ / base_ : 1;
     const double launch = 0.5 * target_.launchSeconds * target_.hertz * target_.slotsPerCycle *
                           target_.lanes(4) * target_.cores;
@@ -80,6 +83,7 @@ class Evaluation {
   std::vector<std::optional<Product>> products_;
   std::map<std::string, double> busy_;  // seconds of one core's engines, were there only one core
   double total_ = 0, base_ = 0;
+  bool doubles_ = true;  // is there room for the next tile's operands beside this one's?
 
   Tiling& tiling() { return out_.tiling; }
 
@@ -353,6 +357,11 @@ class Evaluation {
         if (name == target_.scratch && split()) n += exchangeBytes();
         out_.overflow += std::max<int64_t>(0, n - target_.level(name)->bytes);
         if (name == target_.scratch) out_.cost.scratchBytes = n;
+        for (size_t b = 0; b < g_.buffers.size(); b++)
+          if (out_.space[b] == name && set_.buffers[b].kind != PlanBuffer::Output &&
+              !isScratch(b) && out_.held[b] > tiling().grid && out_.regions.ring[b] < 0)
+            n += heldBytes(b);
+        doubles_ = doubles_ && n <= target_.level(name)->bytes;
       }
       break;
     }

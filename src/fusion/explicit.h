@@ -41,6 +41,9 @@ struct Life {
 /// Made longer where two overlap without one lying in the other: then each is a block of its own in the kernel's text.
 void nestLives(std::vector<Life>&);
 
+/// Scratch whose readers all make the same narrower value of each element (a requantised sum) holds that value instead.
+void narrowScratch(StageSet&);
+
 /// Values that only a pad reads are stored into the padded value, and the pad stores its border alone.
 void foldPads(StageSet&);
 

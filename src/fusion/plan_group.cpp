@@ -327,7 +327,10 @@ PlanResult planBody(const Graph& body, const AccessOf& access, const Target& tar
       b.order = it->second;
   if (!orders.empty()) spreadOrders(set.buffers, set.stages);
   auto plan = std::make_shared<GroupPlan>();
-  if (target.hasExplicitMemory()) foldPads(set);
+  if (target.hasExplicitMemory()) {
+    narrowScratch(set);
+    foldPads(set);
+  }
   plan->canonical = options.numerics == Numerics::Strict;
   auto steps = static_cast<int64_t>(body.nodes.size());
   Traffic traffic;

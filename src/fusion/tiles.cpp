@@ -14,6 +14,8 @@ constexpr double kStripBytes =
 
 constexpr int64_t kTeamTile = 64;  // of a product's rows and columns, to begin with
 
+constexpr int kMostExchanges = 8;
+
 constexpr int64_t kThinTile = 16;  // of the innermost loop, where memories are explicit
 
 class Search {
@@ -48,15 +50,22 @@ class Search {
   /// All stages walk the last axis; from several sizes of its pieces where memories are explicit.
   Tiled walk() {
     Tiled best = descend(start(), g_.walked);
-    for (const int64_t piece : {16, 64, 256})
-      for (const int64_t part : {1, 4}) {
-        if (!target_.hasExplicitMemory()) break;
-        std::vector<int64_t> tile = extents_;
-        for (int64_t& n : tile) n = std::max<int64_t>(1, n / part);
-        tile[g_.walked] = std::min(piece, extents_[g_.walked]);
-        Tiled other = descend(tile, g_.walked);
-        if (isBetter(other, best)) best = std::move(other);
-      }
+    if (!target_.hasExplicitMemory()) return best;
+    const auto from = [&](std::vector<int64_t> tile, int64_t piece) {
+      tile[g_.walked] = std::min(piece, extents_[g_.walked]);
+      Tiled other = descend(tile, g_.walked);
+      if (isBetter(other, best)) best = std::move(other);
+    };
+    for (const int64_t part : {1, 4}) {
+      std::vector<int64_t> tile = extents_;
+      for (int64_t& n : tile) n = std::max<int64_t>(1, n / part);
+      for (const int64_t piece : {16, 64, 256}) from(tile, piece);
+    }
+    for (const int64_t side : {64, 128, 256}) {  // squares read least
+      std::vector<int64_t> tile = extents_;
+      for (int64_t& n : tile) n = std::min(n, side);
+      from(tile, kThinTile);
+    }
     return best;
   }
   /// Each axis as the innermost loop, with and without keeping what its tiles share.
@@ -148,7 +157,8 @@ class Search {
     double bytes = 4;
     for (const int64_t n : tile) bytes *= static_cast<double>(n);
     t.cost.seconds *=
-        1 + 1e-3 * std::abs(std::log2(bytes / kStripBytes));  // among equals, the usual strip
+        1 + (target_.hasExplicitMemory() ? 1e-6 : 1e-3) *
+                std::abs(std::log2(bytes / kStripBytes));  // among equals, the usual strip
     return t;
   }
   Tiled descend(const std::vector<int64_t>& tile, int serial) {
@@ -166,7 +176,29 @@ class Search {
       }
       if (!better) break;
     }
+    if (target_.hasExplicitMemory()) exchange(best, serial);
     return best;
+  }
+  /// What one axis gives up another one takes, where all that fits is used: no size alone is better then.
+  void exchange(Tiled& best, int serial) {
+    for (int round = 0; round < kMostExchanges; round++) {
+      const std::vector<int64_t> from = best.tiling.tile;
+      bool better = false;
+      for (size_t j = 0; j < from.size(); j++) {
+        const auto at = std::ranges::lower_bound(sizes_[j], from[j]);
+        if (at == sizes_[j].begin()) continue;
+        for (size_t k = 0; k < from.size(); k++)
+          for (const int64_t n : sizes_[k]) {
+            if (k == j || n <= from[k]) continue;
+            std::vector<int64_t> other = from;
+            other[j] = *(at - 1);
+            other[k] = n;
+            Tiled& t = evaluated(other, serial);
+            if (isBetter(t, best)) std::swap(t, best), better = true;
+          }
+      }
+      if (!better) break;
+    }
   }
   /// Within the budget of recomputation first, then by time.
   static bool isBetter(const Tiled& a, const Tiled& b) {

@@ -200,9 +200,26 @@ graph (x: f32[1x3x20x20]) {
   return %11
 })";
 
+/// Two convolutions of bytes: what passes between them, through a pad and through a maximum, is requantised sums.
+const char* const kQuantised = R"(
+graph (x: u8[1x3x12x12]) {
+  %1 = const data "w1" : i8[4x3x3x3]
+  %2 = view x (d0, d1, d2, d3, d4, d5) -> (0, d1, d2 + d4 - 1, d3 + d5 - 1) fill=7 : u8[1x3x12x12x3x3]
+  %3 = contract %2, %1 ncpqij,ocij->nopq : i32[1x4x12x12]
+  %4 = const data "b1" : i32[1x4x1x1]
+  %5 = map (%3, %4) { u8(min(max(round(f32($0 + $1) * 0.25), 0), 255)) } : u8[1x4x12x12]
+  %6 = view %5 (d0, d1, d2, d3, d4, d5) -> (0, d1, d2 + d4 - 1, d3 + d5 - 1) fill=7 : u8[1x4x12x12x3x3]
+  %7 = const data "w2" : i8[5x4x3x3]
+  %8 = contract %6, %7 ncpqij,ocij->nopq : i32[1x5x12x12]
+  %9 = map (%8) { u8(min(max(round(f32($0) * 0.03), 0), 255)) } : u8[1x5x12x12]
+  %10 = view %9 (d0, d1, d2, d3, d4, d5) -> (0, d1, d2 * 2 + d4, d3 * 2 + d5) : u8[1x5x6x6x2x2]
+  %11 = reduce max %10 axes=[4, 5] : u8[1x5x6x6x1x1]
+  return %11
+})";
+
 class Npu : public testing::TestWithParam<const char*> {};
 TEST_P(Npu, GraphsKeepTheirValues) {
-  for (const char* text : {kChain, kSoftmax, kProduct, kAttention, kConvolutions})
+  for (const char* text : {kChain, kSoftmax, kProduct, kAttention, kConvolutions, kQuantised})
     for (const int64_t scratch : {0, 32768, 4096})
       for (const bool unfused : {false, true}) {
         const Outcome o = Trial(text, machine(GetParam(), scratch))(unfused);
@@ -237,6 +254,23 @@ TEST(NpuCount, WhatIsPlannedIsWhatIsMoved) {
       EXPECT_EQ(o.counted.bytesRead, o.plannedRead) << text << scratch;
       EXPECT_EQ(o.counted.bytesWritten, o.plannedWritten) << text << scratch;
     }
+}
+
+TEST(NpuCount, RequantisedSumsAreHeldAsBytes) {
+  Target t = machine("npu:ethos-u85-1024");
+  for (Level& l : t.levels)
+    if (l.name == "main") l.bytesPerSecond = 1e6;  // so that one kernel pays
+  const Graph g = parseGraph(kQuantised, "test");
+  const Fused fused = fuse(g, t, {});
+  int scratch = 0;
+  for (const Node& n : fused.graph.nodes)
+    if (const Group* group = n.as<Group>())
+      for (const PlanBuffer& b : group->plan->buffers)
+        if (b.kind == PlanBuffer::Scratch && b.copyOf.empty()) {
+          EXPECT_EQ(bytes(b.type.dtype), 1) << toText(*group->plan);
+          scratch++;
+        }
+  EXPECT_GT(scratch, 0);
 }
 
 /// CONTRIBUTING's example: a machine that is only a file.
