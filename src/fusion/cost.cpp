@@ -24,6 +24,9 @@ constexpr double kTeam = 256, kTeamSquare = 64;  // threads; results that one ho
 constexpr double kTeamRows = 4, kTeamBlock = 128;
 constexpr double kSharedReads = 1.2;  // an operand read from shared memory, in multiplications
 constexpr double kStagedSlots = 8;    // an element brought there
+constexpr int kLineBytes = 64;
+constexpr double kMatrixGain = 8, kMatrixStagedSlots = 1.6;  // the same by matrix instructions
+constexpr double kDirectSlots = 4;  // a multiplication whose operands a thread loads for itself
 constexpr double kPanelBytes = 20 << 10;
 
 int64_t sizeOf(const Span& s, int64_t extent) { return std::clamp<int64_t>(s.size, 0, extent); }
@@ -237,7 +240,8 @@ class TilingCosts::Evaluation {
         acrossLanes ? outer * (after + w.accumulators * kJoinCycles) : outer * after / lanes;
     return (points * perVector / lanes / vector + behind + rows * kRowCycles) / target_.hertz;
   }
-  /// By a team: each thread holds a square of results, operands come through shared memory once for every block of results.
+  /// By a team: each thread holds a square of results, operands come through shared memory once for every block of results. Or, where
+  /// that is sooner (products of few rows), each thread adds up what it loads itself.
   double teamContractionSeconds(size_t s, double points, double outer, double runs, int lanes) {
     const StageShape& shape = g_.stages[s];
     const StageWork& w = work_[s];
@@ -251,14 +255,16 @@ class TilingCosts::Evaluation {
     const double results = padded(rows, kTeamRows) * padded(columns, lanes);
     const double side = std::sqrt(std::max(1.0, std::min(results / kTeam, kTeamSquare)));
     const double reads = kSharedReads * 2 / side;  // of shared memory, for a multiplication
+    const bool fragments = w.ofHalves && !target_.queues.empty();
     const double staged =
         depth * (rows * std::ceil(columns / kTeamBlock) + columns * std::ceil(rows / kTeamBlock)) *
-        kStagedSlots;
+        (fragments ? kMatrixStagedSlots : kStagedSlots);
     const double after = std::max(w.outerSlots / target_.slotsPerCycle,
                                   (w.outerLoads + w.outerStores) / target_.loadsPerCycle);
-    const double multiplied = depth * results * std::max(1.0, reads) / kPeakShare;
-    return (runs * (multiplied + staged) / lanes / target_.fmaPerCycle + outer * after / lanes) /
-           target_.hertz;
+    const double multiplied =
+        depth * results * std::max(1.0, reads) / kPeakShare / (fragments ? kMatrixGain : 1);
+    const double slots = std::min(runs * (multiplied + staged), points * kDirectSlots);
+    return (slots / lanes / target_.fmaPerCycle + outer * after / lanes) / target_.hertz;
   }
   double contractionSeconds(size_t s, double points, double outer, double runs, int lanes,
                             double vector) {
@@ -315,7 +321,7 @@ class TilingCosts::Evaluation {
       const double tensor = bytesOf(g_.buffers[b], bytes(buffer.type.dtype));
       double part = bytes(buffer.type.dtype);
       for (size_t d = 0; d < g_.buffers[b].size(); d++)
-        part *= meanSize(out_.regions.buffers[b][d], g_.buffers[b][d]);
+        part *= meanSize(out_.regions.buffers[b][d], g_.buffers[b][d]) * filled(b, d);
       // From the inside: a loop that the part doesn't follow fetches again all that passed by since the last time.
       double passed = part, fetches = part, again = 0;
       for (size_t k = t_.order.size(); k-- > 0;) {
@@ -334,6 +340,14 @@ class TilingCosts::Evaluation {
       if (buffer.kind != PlanBuffer::Output) seconds += again;
     }
     return seconds;
+  }
+  /// The share of a span that is touched.
+  double filled(size_t b, size_t d) const {
+    if (g_.gaps[b].empty()) return 1;
+    const int64_t span = sizeOf(out_.regions.buffers[b][d], g_.buffers[b][d]);
+    const int64_t slack =
+        d + 1 == g_.buffers[b].size() ? kLineBytes / bytes(set_.buffers[b].type.dtype) : 0;
+    return span > 0 ? touchedOf(g_, out_.regions, b, d, slack) / static_cast<double>(span) : 1;
   }
   double scratchTraffic(size_t b) const {
     double n = bytes(set_.buffers[b].type.dtype);

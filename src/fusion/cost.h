@@ -12,8 +12,9 @@ struct StageWork {
   double outerSlots = 0, outerLoads = 0, outerStores = 0;
   double chain = 0;  ///< slots of the longest dependent chain at a point
   bool contraction = false;
-  bool ofBytes = false;  ///< it multiplies 8-bit integers
-  int vectorAxis = -1;   ///< the axis that most accesses have innermost
+  bool ofBytes = false;   ///< it multiplies 8-bit integers
+  bool ofHalves = false;  ///< 16-bit floats, which matrix instructions take
+  int vectorAxis = -1;    ///< the axis that most accesses have innermost
   int elementBytes = 4;
   int accumulators = 0;
   int registers = 0;  ///< vector registers that hold values at once

@@ -50,6 +50,27 @@ void demandAxes(const AxisSum& sum, const Span& want, const StageShape& s, std::
   }
 }
 
+/// Dims of buffers of which tiles may touch less than the span: no touch runs through them with one axis, step by step.
+void findGaps(GroupShape& g) {
+  std::vector<std::vector<bool>> dense;
+  for (const auto& b : g.buffers) dense.emplace_back(b.size(), false);
+  g.gaps.assign(g.buffers.size(), {});
+  for (size_t s = 0; s < g.stages.size(); s++)
+    for (const auto* touches : {&g.stages[s].reads, &g.stages[s].writes})
+      for (const Touch& t : *touches)
+        for (size_t d = 0; d < t.dims.size(); d++) {
+          const AxisSum& sum = t.dims[d];
+          const bool gap = sum.known && (sum.terms.size() > 1 ||
+                                         (sum.terms.size() == 1 && sum.terms[0].second != 1));
+          if (gap)
+            g.gaps[t.buffer].push_back({s, d, sum});
+          else
+            dense[t.buffer][d] = true;
+        }
+  for (size_t b = 0; b < g.buffers.size(); b++)
+    std::erase_if(g.gaps[b], [&](const Gap& gap) { return dense[b][gap.dim]; });
+}
+
 struct UnionFind {
   std::vector<int> parent;
   int find(int x) {
@@ -114,7 +135,30 @@ GroupShape shapeOf(const StageSet& set) {
       }
     g.stages.push_back(std::move(shape));
   }
+  findGaps(g);
   return g;
+}
+
+double touchedOf(const GroupShape& g, const Regions& regions, size_t buffer, size_t dim,
+                 int64_t slack) {
+  const double whole = static_cast<double>(
+      std::clamp<int64_t>(regions.buffers[buffer][dim].size, 0, g.buffers[buffer][dim]));
+  double most = -1;
+  for (const Gap& gap : g.gaps[buffer]) {
+    if (gap.dim != dim) continue;
+    double count = 1, reach = 1;  // elements, and the span that they lie in
+    for (size_t i = gap.sum.terms.size(); i-- > 0;) {
+      const auto [axis, c] = gap.sum.terms[i];
+      const double n = static_cast<double>(std::clamp<int64_t>(
+                       regions.stages[gap.stage][axis].size, 0, g.stages[gap.stage].extents[axis])),
+                   step = static_cast<double>(std::abs(c));
+      const double wider = reach + step * std::max(0.0, n - 1);
+      count = step > reach + static_cast<double>(slack) ? count * n : count / reach * wider;
+      reach = wider;
+    }
+    most = std::max(most, count);
+  }
+  return most < 0 ? whole : std::min(most, whole);
 }
 
 void setRoot(GroupShape& g, int stage, std::vector<int> axes) {

@@ -40,10 +40,16 @@ struct StageShape {
   std::vector<bool> reduce;
   std::vector<Touch> reads, writes;
 };
+/// A dim of a buffer, as a sum of several axes or with a step.
+struct Gap {
+  size_t stage, dim;
+  AxisSum sum;
+};
 struct GroupShape {
   std::vector<StageShape> stages;
   std::vector<std::vector<int64_t>> buffers;  ///< extents
   std::vector<int> writer;                    ///< stage, or -1
+  std::vector<std::vector<Gap>> gaps;  ///< [buffer] dims that no touch runs through in one piece
   std::vector<bool> output;
   int root = -1;              ///< the stage whose axes are tiled
   std::vector<int> rootAxes;  ///< the axes that tile variables count
@@ -64,6 +70,9 @@ struct Regions {
 };
 /// `sliding`: a tile axis whose tiles run in order, so that what a tile shares with the one before it is kept; -1: none.
 Regions inferRegions(const GroupShape&, const std::vector<int64_t>& tile, int sliding = -1);
+/// Elements of a buffer's dim that a tile's stages touch, at most: fewer than its span where sums of axes leave gaps (parts of heads, of
+/// gates). Gaps of up to `slack` elements don't count.
+double touchedOf(const GroupShape&, const Regions&, size_t buffer, size_t dim, int64_t slack);
 /// The span of a sum of axes of which these parts are taken; whole where nothing smaller is known.
 Span spanOf(const AxisSum&, const std::vector<Span>& axes, int64_t extent);
 /// Of a span that slides along a tile axis, what the tile before hadn't got.

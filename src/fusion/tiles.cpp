@@ -12,7 +12,7 @@ namespace {
 constexpr double kStripBytes =
     32 << 10;  // of a tile that has no other wish: a few pages, well inside L1 + L2
 
-constexpr int64_t kTeamTile = 64;  // of a product's rows and columns, to begin with
+constexpr int64_t kTeamTile = 64, kTeamSide = 8;  // of a product's rows and columns, to begin with
 
 constexpr int kMostExchanges = 8;
 
@@ -38,6 +38,8 @@ class Search {
   Tiled search() {
     if (g_.walked >= 0) return walk();
     Tiled best = descend(start(), -1);
+    if (squareStart() != start())
+      if (Tiled other = descend(squareStart(), -1); isBetter(other, best)) best = std::move(other);
     for (int j = 0; j < static_cast<int>(extents_.size()) && sync_ < 0; j++)
       if (best.tiling.order.size() > 1 && std::ranges::count(best.tiling.order, j) &&
           someInvariant(best, j)) {
@@ -112,6 +114,14 @@ class Search {
       if (static_cast<double>(tile[j]) > most) tile[j] = static_cast<int64_t>(most);
       bytes *= static_cast<double>(tile[j]);
     }
+    return tile;
+  }
+  /// The same with a product's rows from two axes: a descent changes one at a time, and doesn't find these from those of one.
+  std::vector<int64_t> squareStart() const {
+    std::vector<int64_t> tile = start();
+    const size_t n = tile.size();
+    if (contraction_ && teams() && n > 2)
+      for (const size_t j : {n - 3, n - 2}) tile[j] = std::min(extents_[j], kTeamSide);
     return tile;
   }
   std::vector<int64_t> sizes(size_t j) const {

@@ -86,7 +86,12 @@ class ListTraffic {
     const Span& s = tiled_.regions.buffers[b][d];
     const int64_t extent = g_.buffers[b][d];
     int64_t low = s.base, high = s.base + std::max<int64_t>(s.size, 0);
-    double gaps = 1;
+    const bool innermost =
+        d == (set_.buffers[b].order.empty() ? g_.buffers[b].size() - 1
+                                            : static_cast<size_t>(set_.buffers[b].order.back()));
+    const int64_t slack =
+        innermost ? static_cast<int64_t>(kLine) / bytes(set_.buffers[b].type.dtype) : 0;
+    double gaps = 1, touched = touchedOf(g_, tiled_.regions, b, d, slack);
     int moving = -1;
     for (size_t k = 0; k < tiled_.tiling.order.size(); k++) {
       const int j = tiled_.tiling.order[k];
@@ -96,6 +101,7 @@ class ListTraffic {
         moving = j;
         continue;
       }
+      touched *= static_cast<double>(counts_[static_cast<size_t>(j)]);
       const int64_t far = c * (counts_[static_cast<size_t>(j)] - 1);
       if (std::abs(c) > high - low)
         gaps *= static_cast<double>(high - low) / static_cast<double>(std::abs(c));
@@ -105,12 +111,13 @@ class ListTraffic {
       return static_cast<double>(
           std::max<int64_t>(0, std::min(high + by, extent) - std::max<int64_t>(low + by, 0)));
     };
-    if (moving < 0) return clipped(0) * gaps;
+    if (moving < 0) return std::min(touched, clipped(0) * gaps);
     const int64_t n = counts_[static_cast<size_t>(moving)],
                   c = s.coefficients[static_cast<size_t>(moving)];
     double sum = 0;
     for (int64_t t = 0; t < n; t += std::max<int64_t>(1, n / 64)) sum += clipped(c * t);
-    return sum / std::ceil(static_cast<double>(n) / std::max<double>(1, n / 64)) * gaps;
+    return std::min(touched,
+                    sum / std::ceil(static_cast<double>(n) / std::max<double>(1, n / 64)) * gaps);
   }
 };
 

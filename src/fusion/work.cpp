@@ -112,13 +112,14 @@ double slotsOfAll(const std::vector<Expr>& roots, const std::string& innermost) 
   return slots;
 }
 
-bool multipliesBytes(const Accumulator& a) {
+/// Is it a sum of products of what was stored as one of these types?
+bool multiplies(const Accumulator& a, std::initializer_list<DType> types) {
   const Apply* product = a.values[0].as<Apply>();
-  if (a.combine.types[0] != DType::I32 || !product || product->op != Op::Mul) return false;
-  return std::ranges::all_of(product->args, [](const Expr& e) {
-    const Cast* c = e.as<Cast>();
-    return c && (c->arg.type() == DType::U8 || c->arg.type() == DType::I8);
-  });
+  return product && product->op == Op::Mul &&
+         std::ranges::all_of(product->args, [&](const Expr& e) {
+           const Cast* c = e.as<Cast>();
+           return std::ranges::count(types, c ? c->arg.type() : e.type()) > 0;
+         });
 }
 
 }  // namespace
@@ -126,7 +127,11 @@ bool multipliesBytes(const Accumulator& a) {
 StageWork workOf(const Stage& s, const StageSet& set) {
   StageWork w;
   w.contraction = s.contraction;
-  w.ofBytes = s.contraction && multipliesBytes(s.accumulators[0]);
+  if (s.contraction) {
+    const Accumulator& a = s.accumulators[0];
+    w.ofBytes = a.combine.types[0] == DType::I32 && multiplies(a, {DType::U8, DType::I8});
+    w.ofHalves = multiplies(a, {DType::F16});
+  }
   w.accumulators = static_cast<int>(s.accumulators.size());
   std::vector<Expr> inner, outer;
   for (const StageStore& store : s.inner) inner.push_back(store.value);
