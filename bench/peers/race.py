@@ -82,7 +82,7 @@ class Worker:
 
 def nameOf(model):
     """A file's own name, or its folder's where it is called model.onnx."""
-    stem = os.path.basename(model)[:-5]
+    stem = os.path.splitext(os.path.basename(model))[0]
     return os.path.basename(os.path.dirname(os.path.abspath(model))) if stem == "model" else stem
 
 

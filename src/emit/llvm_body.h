@@ -99,6 +99,7 @@ class Body {
   std::vector<Value> join(const Combine&, const std::vector<Value>&, const std::vector<Value>&);
   Combine combineOf(const std::string& name, DType);
   void storeTo(const Address&, const Value&, bool stream);
+  void storeLastLane(const Address& a, const Value& value);
   void storeLanes(const Address&, const Value&);
   void storeOneByOne(const Store&, const std::vector<Ref>&, const std::vector<Value>&);
   // expressions (llvm_expr.cpp)

@@ -103,6 +103,27 @@ void Body::storeTo(const Address& a, const Value& value, bool stream) {
             past ? ", !nontemporal !0" : "");
 }
 
+/// One element under a mask: what the last lane that is on stores, nothing where none is.
+void Body::storeLastLane(const Address& a, const Value& value) {
+  const DType type = a.place->type;
+  const std::string word = fmt::format("i{}", lanes_), at = pointer(a);
+  const std::string then = out_.fresh("on"), done = out_.fresh("done");
+  const std::string bits = out_.set("on", "bitcast {} to {}", typed(mask_), word);
+  out_.branch(out_.set("any", "icmp ne {} {}, 0", word, bits), then, done);
+  out_.start(then);
+  std::string one = scalars_.toMemory(value);
+  if (value.lanes) {
+    const std::string above = out_.call("above", word, "llvm.ctlz." + word,
+                                        fmt::format("{} {}, i1 true", word, bits), word + ", i1");
+    const std::string last = out_.set("last", "sub {} {}, {}", word, lanes_ - 1, above);
+    one =
+        out_.set("lane", "extractelement {} {}, {} {}", memoryType(type, lanes_), one, word, last);
+  }
+  out_.line("store {} {}, ptr {}, align {}", memoryType(type), one, at, alignOf(a));
+  out_.jump(done);
+  out_.start(done);
+}
+
 /// Lanes that lie apart: one store each, a scatter under a mask.
 void Body::storeLanes(const Address& a, const Value& value) {
   const DType type = a.place->type;
@@ -204,7 +225,10 @@ void Body::store(const Store& s) {
     const Value outer = mask_;
     if (at[i].place->own && at[i].inRange && at[i].lane == 1)
       mask_ = {};  // what was there is stored again
-    storeTo(at[i], values[i], s.stream);
+    if (lanes_ && mask_ && s.combine.empty() && !at[i].varies())
+      storeLastLane(at[i], values[i]);
+    else
+      storeTo(at[i], values[i], s.stream);
     mask_ = outer;
   }
   memo_.forget(written);

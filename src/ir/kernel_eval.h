@@ -30,7 +30,9 @@ struct KernelEvalOptions {
 struct EvalCounters {
   int64_t launches = 0;  ///< 1 + grid syncs
   int64_t tiles = 0;
-  int64_t flops = 0;                        ///< float operations evaluated; fma counts two
+  int64_t flops = 0;     ///< float operations evaluated; fma counts two
+  int64_t integers = 0;  ///< operations of indices and conditions, but for sums of variables
+  int64_t reads = 0, writes = 0;            ///< elements outside of registers
   int64_t bytesRead = 0, bytesWritten = 0;  ///< with a cache model
 };
 

@@ -93,6 +93,7 @@ int64_t Machine::integer(int node) {
 }
 
 int64_t Machine::apply(const Node& n) {
+  counters.integers++;
   if (n.op == Op::Select) return integer(n.args[0]) ? integer(n.args[1]) : integer(n.args[2]);
   if (n.fromReal) {
     if (n.op == Op::ToBits) return evalToBits(n.from, real(n.args[0]));
@@ -239,6 +240,7 @@ void Machine::checkWrite(const View& view, int64_t at) {
 Value Machine::read(const View& view, int64_t at) {
   if (options.checks) checkRead(view, at);
   const Storage& m = *view.memory;
+  counters.reads += !m.registers;
   if (m.main && options.cache) options.cache->read(m.address + at * bytes(m.type), bytes(m.type));
   return m.values[at];
 }
@@ -251,6 +253,7 @@ void Machine::write(const View& view, int64_t at, Value v, bool stream) {
     m.shadow[at].writer = races.now();
   if (m.rounds) v.f = roundTo(m.type, v.f);
   m.values[at] = v;
+  counters.writes += !m.registers;
   if (!m.main || !options.cache) return;
   if (stream)
     options.cache->stream(bytes(m.type));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "lower/kernel_pass.h"
 #include "schedule/layout.h"
 #include "support/check.h"
 
@@ -55,6 +56,7 @@ class DmaLowering {
             out_.module.combines.push_back(a.combine);
     }
     out_.module.kernels.push_back(std::move(kernel));
+    out_.module = runKernelPasses(out_.module, kernelPipeline());
     return std::move(out_);
   }
 

@@ -33,6 +33,13 @@ const KernelPass* findKernelPass(std::string_view name) {
   return nullptr;
 }
 
+const std::vector<std::string>& kernelPipeline() {
+  static const std::vector<std::string> names = {
+      "simplify-kernel",  // what it decides need not be hoisted
+      "hoist"};
+  return names;
+}
+
 KernelModule runKernelPasses(
     const KernelModule& module, const std::vector<std::string>& names,
     const std::function<void(std::string_view, const KernelModule&)>& observe) {

@@ -19,6 +19,9 @@ struct KernelPass {
 std::vector<const KernelPass*> allKernelPasses();         ///< sorted by name
 const KernelPass* findKernelPass(std::string_view name);  ///< null where there is none
 
+/// The passes that every lowered kernel goes through, in their order.
+const std::vector<std::string>& kernelPipeline();
+
 /// Runs passes by name on every kernel of a module. UserError: an unknown name.
 KernelModule runKernelPasses(
     const KernelModule& module, const std::vector<std::string>& names,

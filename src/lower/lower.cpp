@@ -4,6 +4,7 @@
 #include <set>
 
 #include "fusion/stages.h"
+#include "lower/kernel_pass.h"
 #include "lower/nest.h"
 #include "lower/pack.h"
 #include "lower/team.h"
@@ -194,6 +195,7 @@ LoweredKernel lower(const GroupPlan& prepared, const Schedule& chosen, const Tar
   }
   declareIntrins(out.module, kernel.body);
   out.module.kernels.push_back(std::move(kernel));
+  out.module = runKernelPasses(out.module, kernelPipeline());
   return out;
 }
 

@@ -98,7 +98,33 @@ class Simplifier {
     facts_.reset();
     known_.rewind(mark);
     if (body.empty()) return {};
+    if (const Block* only = ofFirstLane(f, body)) return spliced(now, *only);
     return {withBody(now, std::move(body))};
+  }
+
+  /// What a vector loop does, where only its first lane does anything: the tail of one element. It speaks of that lane as 0 already.
+  const Block* ofFirstLane(const For& f, const Block& body) {
+    const If* guard = f.mode == LoopMode::Vector && body.size() == 1 ? body[0].as<If>() : nullptr;
+    if (!guard) return nullptr;
+    const size_t mark = known_.mark();
+    known_.loop(f.var, f.extent);
+    known_.assume(guard->condition);
+    const bool first = known_.proves(le(var(f.var), Expr(0)));
+    known_.rewind(mark);
+    return first && !mentions(guard->body, f.var) ? &guard->body : nullptr;
+  }
+  static bool mentions(const Block& block, const std::string& name) {
+    bool found = false;
+    Path path;
+    walk(block, path,
+         {[&](const Stmt& s, Path&) {
+            eachExpr(s, [&](const Expr& e) {
+              const auto free = freeVars(e);
+              found |= std::find(free.begin(), free.end(), name) != free.end();
+            });
+          },
+          nullptr});
+    return found;
   }
 
   /// Loops of a grid stay, also those that run once: they are its shape.

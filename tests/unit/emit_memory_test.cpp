@@ -152,6 +152,26 @@ TEST(EmitMemory, LanesIntoOneElement) {
                                        : 8; }, 1e-6);
 }
 
+TEST(EmitMemory, TheLastLaneThatIsOnStoresAnElement) {
+  const auto x = noise(12, 1);
+  run(
+      R"(kernel k(x: f32[12], out y: f32[5]) {
+    for t in 1 parallel {
+      for i in 5 serial { y[i] = 3 }
+      for l in 8 vector { if l < 1 { y[0] = x[l] } }
+      for l in 12 vector { if 2 <= l & l < 7 { y[1] = x[l] * 2 } }
+      for l in 8 vector { if 20 < l { y[2] = x[l] } }
+      for l in 8 vector { if x[l] < -100 { y[3] = 1 } }
+      for l in 8 vector { if l < 4 { y[4] = 1 } }
+    }
+  })",
+      [&] { return buffers(x, 5); },
+      [&](int64_t i) { return i == 0   ? x[0]
+                              : i == 1 ? x[6] * 2
+                              : i == 4 ? 1
+                                       : 3; }, 0);
+}
+
 TEST(EmitMemory, LanesWithTheirOwnArrays) {
   const auto x = noise(32, 1);
   run(

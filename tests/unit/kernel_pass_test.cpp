@@ -1,4 +1,4 @@
-// tests/kernel/passes: kernels before and after a pass; TEKTITE_UPDATE=1 rewrites what comes after. And: passes change no result.
+// tests/kernel/passes: kernels before and after a pass, and what that saves; TEKTITE_UPDATE=1 rewrites what comes after. And: passes change no result.
 #include "lower/kernel_pass.h"
 
 #include <gtest/gtest.h>
@@ -53,6 +53,24 @@ std::string fileOf(const std::string& pass) {
   return TEKTITE_TESTS "/kernel/passes/" + pass + ".tk";
 }
 
+/// What the interpreter counts: float operations, those of indices and conditions, elements read and written outside of registers.
+std::string counts(const KernelModule& m) {
+  Dims dims;
+  for (const Dim& d : m.kernels[0].dims) dims[d.name] = d.high;
+  Tensors tensors = makeTensors(m.kernels[0], dims, 11);
+  const EvalCounters c = runKernel(m, tensors, dims, {});
+  return fmt::format("{} flops, {} integers, {} reads, {} writes", c.flops, c.integers, c.reads,
+                     c.writes);
+}
+/// The head with what the pass saves.
+std::string withCounts(const std::string& head, const std::string& before,
+                       const std::string& after) {
+  std::string out;
+  for (const std::string& line : lines(head))
+    if (!line.starts_with("# counted: ")) out += line + "\n";
+  return out + "# counted: " + before + (before == after ? "" : " -> " + after) + "\n";
+}
+
 class KernelPasses : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(KernelPasses, MakeWhatTheTextsSay) {
@@ -66,7 +84,9 @@ TEST_P(KernelPasses, MakeWhatTheTextsSay) {
     verifyKernels(now);
     const std::string found = toText(now), expected = c.after.empty() ? toText(m) : c.after;
     EXPECT_EQ(found, expected) << c.head;
-    rewritten += (rewritten.empty() ? "" : "====\n") + c.head + toText(m) +
+    const std::string head = withCounts(c.head, counts(m), counts(now));
+    EXPECT_EQ(head, c.head);
+    rewritten += (rewritten.empty() ? "" : "====\n") + head + toText(m) +
                  (found == toText(m) ? "" : "----\n" + found);
   }
   if (std::getenv("TEKTITE_UPDATE")) std::ofstream(fileOf(GetParam())) << rewritten;

@@ -180,7 +180,7 @@ TEST(Lower, RowsThatAreReadAgainFetchThoseOfTheNextTile) {
   const LoweredKernel k = kernel(near);
   const std::string text = toText(k.module);
   EXPECT_EQ(toText(kernel(findTarget("cpu:avx2")).module).find("copy "), std::string::npos);
-  const size_t fetch = text.find("copy x[i0 + (t0 + 1) * 2, i1b * 32 + next] for next in 32");
+  const size_t fetch = text.find("copy x[i0 + t0 * 2 + 2, i1b * 32 + next] for next in 32");
   ASSERT_NE(fetch, std::string::npos) << text;
   EXPECT_GT(fetch, text.find("max=")) << "the first reader fetches";
   for (const KernelFault& fault : faultsOf(k.module, {&near})) ADD_FAILURE() << fault.what();
