@@ -61,6 +61,17 @@ venv() {
   echo "${python_packages[*]}" >build/venv/made-of
 }
 
+# Makes build/ascend, with the vendor's tool that judges kernels for npu:ascend910b; fails where it cannot be had.
+ascend() {
+  [ -f build/ascend/made ] && return
+  say "installing ascendnpu-ir into build/ascend"
+  mkdir -p build
+  {
+    /usr/bin/python3 -m venv build/ascend && build/ascend/bin/python -m pip install -q --retries 2 --no-deps ascendnpu-ir==1.2.0
+  } >build/pip.log 2>&1 || { say "pip failed: $(tail -n1 build/pip.log) (all of it in build/pip.log)"; return 1; }
+  touch build/ascend/made
+}
+
 # Fetches or builds models into build/models. Returns 1 where one cannot be had, 2 where there is none of that name.
 fetch_models() {
   local name missing=()

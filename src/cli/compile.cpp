@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "backends/backend.h"
+#include "backends/npu/hivm.h"
 #include "cli/cli.h"
 #include "runtime/report.h"
 #include "support/check.h"
@@ -63,6 +64,9 @@ void writePart(Folder& folder, const Prepared& p, Report& report, Progress& prog
     if (kernel.sameAs >= 0 || kernel.artifact.text.empty()) continue;
     if (p.options.target.hasExplicitMemory()) {
       folder.write(kernel.name + ".npu", kernel.artifact.text);
+      const KernelModule module = parseKernels(kernel.artifact.text, kernel.name);
+      if (hivmSupports(module, module.kernels[0], p.options.target).yes)
+        folder.write(kernel.name + ".mlir", hivmText(module, module.kernels[0], p.options.target));
       continue;
     }
     for (const Backend::File& file : backend->files(kernel.artifact, p.options.target))

@@ -475,6 +475,9 @@ class Fuser {
 
 Fused fuse(const Graph& in, const Target& target, const FusionOptions& options) {
   Graph g = in;
+  for (size_t n = 0; n < g.nodes.size(); n++)
+    if (g.nodes[n].as<Group>())
+      userError("node '%{}': found a group, expected a graph that is not fused yet", n);
   for (Node& n : g.nodes)  // a map of nothing to one number is a constant
     if (const Map* m = n.as<Map>(); m && n.operands.empty() && m->body.as<Imm>())
       n.kind = Const{nullptr, Expr(m->body)};
