@@ -74,9 +74,12 @@ std::string dimName(const std::string& from) {
 
 std::string domainOf(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
 
+std::string nodeName(const onnx::NodeProto& n, int index) {
+  return n.name().empty() ? fmt::format("{}_{}", n.op_type(), index) : n.name();
+}
+
 std::string nodeName(const Frame& f, int index) {
-  const onnx::NodeProto& n = (*f.list)[index];
-  return f.prefix + (n.name().empty() ? fmt::format("{}_{}", n.op_type(), index) : n.name());
+  return f.prefix + nodeName((*f.list)[index], index);
 }
 
 Source::Source(const std::string& path) : model(path) {

@@ -125,7 +125,8 @@ bool isFixed(const std::vector<FixedState>&, int number, int before);
 /// A name that graph text can say and that means nothing else there.
 std::string dimName(const std::string& from);
 std::string domainOf(const std::string& domain);  ///< "ai.onnx" is ""
-/// The name of a frame's node: its own, or <operator>_<index>.
+/// The name of a list's node: its own, or <operator>_<index>; with that of its frame before.
+std::string nodeName(const onnx::NodeProto&, int index);
 std::string nodeName(const Frame&, int index);
 
 }  // namespace tektite

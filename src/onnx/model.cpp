@@ -13,6 +13,7 @@
 #include <climits>
 #include <filesystem>
 
+#include "onnx/order.h"
 #include "ops/util.h"
 #include "support/check.h"
 
@@ -263,6 +264,11 @@ Model::Model(const std::string& path)
   if (!text || !proto_->ParseFromString(*text))
     userError("{}: not an ONNX model, or cut short", path);
   if (!proto_->has_graph()) userError("{}: no graph in it", path);
+  try {
+    orderNodes(*proto_);
+  } catch (const UserError& e) {
+    userError("{}: {}", path, e.what());
+  }
 }
 
 Model::~Model() = default;

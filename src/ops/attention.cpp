@@ -274,7 +274,7 @@ const OpDef tensorScatter{
                       index, "");
     }};
 
-const OpDef swiGlu{"SwiGLU", Takes{"f ="}, [](Builder& b, const OpCall& c) -> Values {
+const OpDef swiGlu{"SwiGLU", Takes{"F ="}, [](Builder& b, const OpCall& c) -> Values {
                      const double alpha = c.real("alpha", 1);
                      return b.map(alpha == 1
                                       ? std::string("a * sigmoid(a) * b")

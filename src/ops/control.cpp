@@ -172,9 +172,9 @@ Values cumulative(Builder& b, const OpCall& c, const char* step, double identity
                         });
   return moved(b, out[1], 0, axis);
 }
-const OpDef cumSum{"CumSum", Takes{"n1+ i0-1"},
+const OpDef cumSum{"CumSum", Takes{"N1+ i0-1"},
                    [](Builder& b, const OpCall& c) { return cumulative(b, c, "a + b", 0); }};
-const OpDef cumProd{"CumProd", Takes{"n1+ i0-1"},
+const OpDef cumProd{"CumProd", Takes{"N1+ i0-1"},
                     [](Builder& b, const OpCall& c) { return cumulative(b, c, "a * b", 1); }};
 
 }  // namespace

@@ -114,14 +114,12 @@ Value weightOf(Builder& b, const Transposed& c) {
 /// [batch, groups * outs, out...]
 Value resultOf(Builder& b, const Transposed& c) {
   const size_t n = c.axes.size();
-  const DType t = b.dtype(c.x);
   const std::string space = letters('p', n), run = letters('s', n), tap = letters('i', n);
   std::string interleaved;
   for (size_t i = 0; i < n; i++) interleaved += {space[i], run[i]};
-  const Value y = b.convert(
-      b.contract(fmt::format("ngc{}{}{},goc{}{}->ngo{}", space, run, tap, run, tap, interleaved),
-                 windowsOf(b, c), weightOf(b, c), accumulatorOf(t)),
-      t);
+  const Value y =
+      contracted(b, fmt::format("ngc{}{}{},goc{}{}->ngo{}", space, run, tap, run, tap, interleaved),
+                 windowsOf(b, c), weightOf(b, c));
   std::vector<Expr> shape = {b.type(c.x).shape[0], c.groups * c.outs}, places;
   Expr phase = 0;
   for (size_t i = 0; i < n; i++) {

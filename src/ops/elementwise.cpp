@@ -51,10 +51,10 @@ const OpDef where{"Where", "select(a, b, c)"};
 
 const OpDef relu{"Relu", "max(a, 0)"};
 const OpDef sigmoid{"Sigmoid", "sigmoid(a)"};
-const OpDef softplus{"Softplus", "max(a, 0) + log1p(exp(-abs(a)))"};
-const OpDef softsign{"Softsign", "a / (1 + abs(a))"};
-const OpDef mish{"Mish", "a * tanh(max(a, 0) + log1p(exp(-abs(a))))"};
-const OpDef hardSwish{"HardSwish", "a * max(0, min(1, a / 6 + 0.5))"};
+const OpDef softplus{"Softplus", Takes{"F"}, "max(a, 0) + log1p(exp(-abs(a)))"};
+const OpDef softsign{"Softsign", Takes{"F"}, "a / (1 + abs(a))"};
+const OpDef mish{"Mish", Takes{"F"}, "a * tanh(max(a, 0) + log1p(exp(-abs(a))))"};
+const OpDef hardSwish{"HardSwish", Takes{"F"}, "a * max(0, min(1, a / 6 + 0.5))"};
 const OpDef prelu{"PRelu", "select(a < 0, a * b, a)", 7};
 
 // Before version 7 slopes were those of axis 1.
@@ -74,17 +74,17 @@ const OpDef leakyRelu{"LeakyRelu", [](Builder& b, const OpCall& c) -> Values {
                             fmt::format("select(a < 0, a * {}, a)", number(c.real("alpha", 0.01))),
                             {c.at(0)});
                       }};
-const OpDef elu{"Elu", [](Builder& b, const OpCall& c) -> Values {
+const OpDef elu{"Elu", Takes{"F"}, [](Builder& b, const OpCall& c) -> Values {
                   return b.map(
                       fmt::format("select(a < 0, {} * expm1(a), a)", number(c.real("alpha", 1))),
                       {c.at(0)});
                 }};
-const OpDef celu{"Celu", [](Builder& b, const OpCall& c) -> Values {
+const OpDef celu{"Celu", Takes{"F"}, [](Builder& b, const OpCall& c) -> Values {
                    const std::string alpha = number(c.real("alpha", 1));
                    return b.map(fmt::format("max(a, 0) + min(0, {} * expm1(a / {}))", alpha, alpha),
                                 {c.at(0)});
                  }};
-const OpDef selu{"Selu", [](Builder& b, const OpCall& c) -> Values {
+const OpDef selu{"Selu", Takes{"F"}, [](Builder& b, const OpCall& c) -> Values {
                    const double alpha = c.real("alpha", 1.67326319217681884765625),
                                 gamma = c.real("gamma", 1.05070102214813232421875);
                    return b.map(fmt::format("{} * select(a <= 0, {} * expm1(a), a)", number(gamma),
@@ -92,7 +92,7 @@ const OpDef selu{"Selu", [](Builder& b, const OpCall& c) -> Values {
                                 {c.at(0)});
                  }};
 const OpDef hardSigmoid{
-    "HardSigmoid", [](Builder& b, const OpCall& c) -> Values {
+    "HardSigmoid", Takes{"F"}, [](Builder& b, const OpCall& c) -> Values {
       return b.map(fmt::format("max(0, min(1, a * {} + {}))", number(c.real("alpha", 0.2)),
                                number(c.real("beta", 0.5))),
                    {c.at(0)});
@@ -108,14 +108,14 @@ const OpDef shrink{
                                lambd, bias),
                    {c.at(0)});
     }};
-const OpDef swish{"Swish", [](Builder& b, const OpCall& c) -> Values {
+const OpDef swish{"Swish", Takes{"F"}, [](Builder& b, const OpCall& c) -> Values {
                     const double alpha = c.real("alpha", 1);
                     return b.map(alpha == 1 ? std::string("a * sigmoid(a)")
                                             : fmt::format("a * sigmoid(a * {})", number(alpha)),
                                  {c.at(0)});
                   }};
 const OpDef gelu{
-    "Gelu", [](Builder& b, const OpCall& c) -> Values {
+    "Gelu", Takes{"F"}, [](Builder& b, const OpCall& c) -> Values {
       const std::string form = c.text("approximate", "none");
       if (form != "none" && form != "tanh")
         userError("attribute 'approximate' is '{}', expected 'none' or 'tanh'", form);
@@ -182,7 +182,7 @@ const OpDef maximum{"Max",
 const OpDef minimum{"Min",
                     [](Builder& b, const OpCall& c) -> Values { return fold(b, c, "min(a, b)"); }};
 const OpDef sum{"Sum", [](Builder& b, const OpCall& c) -> Values { return fold(b, c, "a + b"); }};
-const OpDef mean{"Mean", [](Builder& b, const OpCall& c) -> Values {
+const OpDef mean{"Mean", Takes{"F..."}, [](Builder& b, const OpCall& c) -> Values {
                    return b.map(fmt::format("a / {}", c.in.size()), {fold(b, c, "a + b")});
                  }};
 

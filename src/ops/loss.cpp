@@ -33,12 +33,12 @@ Value negativeLikelihood(Builder& b, const OpCall& c, Value logs, Value target, 
 }
 
 const OpDef negativeLogLikelihood{
-    "NegativeLogLikelihoodLoss", Takes{"f2+ i1+ =1"}, [](Builder& b, const OpCall& c) -> Values {
+    "NegativeLogLikelihoodLoss", Takes{"F2+ i1+ =1"}, [](Builder& b, const OpCall& c) -> Values {
       return negativeLikelihood(b, c, c.at(0), c.at(1), c.optional(2));
     }};
 
 const OpDef softmaxCrossEntropy{
-    "SoftmaxCrossEntropyLoss", Takes{"f2+ i1+ =1"}, [](Builder& b, const OpCall& c) -> Values {
+    "SoftmaxCrossEntropyLoss", Takes{"F2+ i1+ =1"}, [](Builder& b, const OpCall& c) -> Values {
       const Value x = c.at(0), shifted = b.map("a - b", {x, b.reduce("max", x, {1})});
       const Value logs =
           b.map("a - log(b)", {shifted, b.reduce("sum", b.map("exp(a)", {shifted}), {1})});

@@ -53,7 +53,7 @@ const OpDef gemm{
         userError("operands have ranks {} and {}, expected 2", b.rank(c.at(0)), b.rank(c.at(1)));
       const std::string spec = fmt::format("{},{}->xy", c.integer("transA", 0) ? "zx" : "xz",
                                            c.integer("transB", 0) ? "yz" : "zy");
-      Value y = b.convert(b.contract(spec, c.at(0), c.at(1), accumulatorOf(t)), t);
+      Value y = contracted(b, spec, c.at(0), c.at(1));
       const bool whole = !isFloat(t);
       const auto scaled = [&](Value v, double by) {
         return by == 1

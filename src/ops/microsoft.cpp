@@ -51,18 +51,18 @@ const OpDef fusedGemm{"FusedGemm",
                       },
                       1, kMicrosoft};
 
-const OpDef gelu{"Gelu", "0.5 * a * (1 + erf(a * 0.7071067811865476))", 1, kMicrosoft};
-const OpDef biasGelu{"BiasGelu", "0.5 * (a + b) * (1 + erf((a + b) * 0.7071067811865476))", 1,
-                     kMicrosoft};
+const OpDef gelu{"Gelu", Takes{"F"}, "0.5 * a * (1 + erf(a * 0.7071067811865476))", 1, kMicrosoft};
+const OpDef biasGelu{"BiasGelu", Takes{"F F"},
+                     "0.5 * (a + b) * (1 + erf((a + b) * 0.7071067811865476))", 1, kMicrosoft};
 const OpDef fastGelu{
-    "FastGelu",
+    "FastGelu", Takes{"F F"},
     [](Builder& b, const OpCall& c) -> Values {
       const Value x = c.has(1) ? b.map("a + b", {c.at(0), c.at(1)}) : c.at(0);
       return b.map("0.5 * a * (1 + tanh(0.7978845608028654 * (a + 0.044715 * a * a * a)))", {x});
     },
     1, kMicrosoft};
 const OpDef quickGelu{
-    "QuickGelu",
+    "QuickGelu", Takes{"F"},
     [](Builder& b, const OpCall& c) -> Values {
       return b.map(fmt::format("a * sigmoid(a * {})", number(c.real("alpha", 1.702))), {c.at(0)});
     },
@@ -101,7 +101,7 @@ const OpDef fusedMatMulActivation{"FusedMatMulActivation",
 
 const OpDef biasAdd{"BiasAdd", "a + b + c", 1, kMicrosoft};
 const OpDef biasSoftmax{
-    "BiasSoftmax",
+    "BiasSoftmax", Takes{"F F"},
     [](Builder& b, const OpCall& c) -> Values {
       const Value x = c.at(0);
       const int axis = axisOf(c.integer("axis", 1), b.rank(x));

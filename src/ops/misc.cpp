@@ -29,7 +29,7 @@ const OpDef bitCast{"BitCast", [](Builder& b, const OpCall& c) -> Values {
 
 /// The sum of overlapping blocks: each place of the image gathers from the blocks that cover it.
 const OpDef col2im{
-    "Col2Im", Takes{"n3 i1 i1"}, [](Builder& b, const OpCall& c) -> Values {
+    "Col2Im", Takes{"N3 i1 i1"}, [](Builder& b, const OpCall& c) -> Values {
       const Value x = c.at(0);
       const DType t = b.dtype(x);
       const auto image = needIntegers(b, c.at(1), "the image's shape"),

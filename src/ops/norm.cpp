@@ -111,7 +111,7 @@ const OpDef groupNorm{
     18};
 
 const OpDef meanVariance{
-    "MeanVarianceNormalization", Takes{"f1+"}, [](Builder& b, const OpCall& c) -> Values {
+    "MeanVarianceNormalization", Takes{"F1+"}, [](Builder& b, const OpCall& c) -> Values {
       const std::vector<int> axes =
           axesOf(c.integers("axes", std::vector<int64_t>{0, 2, 3}), b.rank(c.at(0)));
       const Value x = c.at(0), mean = meanOver(b, x, axes), centred = b.map("a - b", {x, mean});
@@ -119,7 +119,7 @@ const OpDef meanVariance{
     }};
 
 const OpDef lpNorm{
-    "LpNormalization", Takes{"f1+"}, [](Builder& b, const OpCall& c) -> Values {
+    "LpNormalization", Takes{"F1+"}, [](Builder& b, const OpCall& c) -> Values {
       const Value x = c.at(0);
       const int axis = axisOf(c.integer("axis", -1), b.rank(x));
       const int64_t p = c.integer("p", 2);
@@ -130,7 +130,7 @@ const OpDef lpNorm{
 
 /// Across channels: x / (bias + alpha / size * sum of squares of the channels around)^beta
 const OpDef lrn{
-    "LRN", Takes{"f2+"}, [](Builder& b, const OpCall& c) -> Values {
+    "LRN", Takes{"F2+"}, [](Builder& b, const OpCall& c) -> Values {
       const Value x = c.at(0);
       const int rank = b.rank(x);
       const int64_t size = c.integer("size");

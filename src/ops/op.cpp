@@ -101,8 +101,12 @@ OpDef::OpDef(std::string_view name, Takes takes, OpFunction build, int since,
 }
 
 OpDef::OpDef(std::string_view name, const char* text, int since, std::string_view domain)
+    : OpDef(name, Takes{}, text, since, domain) {}
+
+OpDef::OpDef(std::string_view name, Takes takes, const char* text, int since,
+             std::string_view domain)
     : OpDef(
-          name,
+          name, takes,
           [text](Builder& b, const OpCall& c) -> Values {
             for (size_t i = 0; i < std::max<size_t>(c.in.size(), 1); i++) c.at(i);
             return b.map(text, c.in);
@@ -136,10 +140,22 @@ const OpDef& needOp(std::string_view domain, std::string_view name, int opset) {
 }
 
 namespace {
+std::vector<Value> built(const OpDef& def, Builder& b, const OpCall& call) {
+  const auto half = computedWide(b, call, def.takes);
+  if (!half) return def.build(b, call);
+  OpCall wide = call;
+  for (Value& v : wide.in)
+    if (v && b.dtype(v) == *half) v = b.convert(v, DType::F32);
+  std::vector<Value> results = def.build(b, wide);
+  for (Value& v : results)
+    if (v && b.dtype(v) == DType::F32) v = b.convert(v, *half);
+  return results;
+}
+
 std::vector<Value> defined(const OpDef& def, Builder& b, const OpCall& call) {
   checkOperands(b, call, def.takes);
   const size_t before = b.graph.nodes.size();
-  std::vector<Value> results = def.build(b, call);
+  std::vector<Value> results = built(def, b, call);
   for (size_t n = before; n < b.graph.nodes.size(); n++)
     for (const TensorType& t : b.graph.nodes[n].results) {
       constexpr double kMostElements = 0x1p59;  // their bytes are a 64-bit number

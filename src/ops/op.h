@@ -95,11 +95,15 @@ struct HostLoop {
 /// What an operator takes, one word an operand: `f` floats, `i` integers, `n` numbers, `b` bool, `*` anything, `=` the type of the first;
 /// then its rank, if it matters: `3`, `3-5`, `3+`. `...` behind the last word: any number of these. Operands may be left out here, not
 /// added; a definition that needs one says so by OpCall::at. "f3+ f3+ f1"
+/// `F`, `N` in front: as `f`, `n`, and halves (f16, bf16) are computed in f32: the definition sees operands of that type converted, and
+/// its f32 results are rounded once. For operators of several steps, whose sums and squares would not fit.
 struct Takes {
   std::string_view words;
 };
 /// UserError: an operand that isn't so ("input 1 is f32[3], expected integers of rank 2").
 void checkOperands(const Builder&, const OpCall&, Takes);
+/// The type whose operands a call computes in f32, by `F` and `N`.
+std::optional<DType> computedWide(const Builder&, const OpCall&, Takes);
 
 /// An operator's definition from a version of its operator set on, until a later one of the same name. Registers itself; the registry
 /// holds pointers, so a definition is an object of namespace scope.
@@ -116,6 +120,8 @@ struct OpDef {
         std::string_view domain = "");
   /// Elementwise: scalar text over the operands a, b, c, ...
   OpDef(std::string_view name, const char* text, int since = 1, std::string_view domain = "");
+  OpDef(std::string_view name, Takes takes, const char* text, int since = 1,
+        std::string_view domain = "");
   OpDef(const OpDef&) = delete;
 };
 

@@ -71,7 +71,7 @@ Expr countAlong(const Windows& w, size_t i, Expr extent, Expr at, bool padded) {
 }
 
 const OpDef averagePool{
-    "AveragePool", Takes{"f3+"}, [](Builder& b, const OpCall& c) -> Values {
+    "AveragePool", Takes{"F3+"}, [](Builder& b, const OpCall& c) -> Values {
       const Value x = c.at(0);
       const DType t = b.dtype(x);
       const Pool p = poolOf(b, c, x);
@@ -94,7 +94,7 @@ const OpDef averagePool{
           {sum});
     }};
 
-const OpDef lpPool{"LpPool", Takes{"f3+"}, [](Builder& b, const OpCall& c) -> Values {
+const OpDef lpPool{"LpPool", Takes{"F3+"}, [](Builder& b, const OpCall& c) -> Values {
                      const Value x = c.at(0);
                      const Pool p = poolOf(b, c, x);
                      const std::string power = number(static_cast<double>(c.integer("p", 2)));

@@ -81,7 +81,7 @@ class Recurrence {
   }
   /// x W^T + the biases of the input and, for the gates below `merged`, of the recurrence: [steps, batch, gates * hidden].
   Value projected(int direction, int merged) {
-    return biased(b_.contract("tbi,gi->tbg", x_, ofDirection(c_.at(1), direction)), direction,
+    return biased(contracted(b_, "tbi,gi->tbg", x_, ofDirection(c_.at(1), direction)), direction,
                   merged);
   }
   Value biased(Value y, int direction, int merged) {
@@ -197,7 +197,7 @@ const OpDef rnn{
             r.run(d, {r.initial(5, d)}, r.projected(d, 1), {r.ofDirection(c.at(2), d)},
                   [&](Builder& b, const Row& s, Value x, const Row& w) -> Row {
                     return {r.activate(
-                        b, d, 0, b.map("a + b", {x, b.contract("bi,gi->bg", s.at(0), w[0])}))};
+                        b, d, 0, b.map("a + b", {x, contracted(b, "bi,gi->bg", s.at(0), w[0])}))};
                   });
         last.push_back(out[0]);
         sequence.push_back(out[1]);
@@ -250,12 +250,12 @@ const OpDef lstm{
     "LSTM", Takes{"f3 =3 =3 =2 i1 =3 =3 =2"}, [](Builder& b, const OpCall& c) -> Values {
       return lstmOf(
           b, c,
-          {[](Builder& b, Value x, Value w, int) { return b.contract("tbi,gi->tbg", x, w); },
+          {[](Builder& b, Value x, Value w, int) { return contracted(b, "tbi,gi->tbg", x, w); },
            [](Value r, int) -> Row { return {r}; },
            [](Builder& b, Value h, const Row& w) {
              const std::vector<Expr> shape = b.type(w[0]).shape;
              const Value r = b.reshape(w[0], {4, floorDiv(shape.at(0), Expr(4)), shape.at(1)});
-             return b.contract("bi,ghi->bgh", h, r);
+             return contracted(b, "bi,ghi->bgh", h, r);
            }});
     }};
 
@@ -274,7 +274,7 @@ const OpDef gru{
               const Value in = r.byGate(b, x, 1, 3);
               const auto product = [&](Value state, int64_t from, int64_t count) {
                 const Value part = Recurrence::rows(b, w[0], 0, from * h, count * h);
-                return b.contract("bi,ghi->bgh", state, r.byGate(b, part, 0, count));
+                return contracted(b, "bi,ghi->bgh", state, r.byGate(b, part, 0, count));
               };
               const Value sums = product(s.at(0), 0, before ? 3 : 2);
               const auto gate = [&](int64_t i) {

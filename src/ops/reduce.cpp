@@ -28,10 +28,11 @@ Value logSumExp(Builder& b, Value x, const std::vector<int>& axes) {
   return b.map("log(a) + b", {sum, shift});
 }
 
-const OpDef sum{"ReduceSum", [](Builder& b, const OpCall& c) { return reduceOp(b, c, sumOver); }};
-const OpDef mean{"ReduceMean",
+const OpDef sum{"ReduceSum", Takes{"N i"},
+                [](Builder& b, const OpCall& c) { return reduceOp(b, c, sumOver); }};
+const OpDef mean{"ReduceMean", Takes{"N i"},
                  [](Builder& b, const OpCall& c) { return reduceOp(b, c, meanOver); }};
-const OpDef prod{"ReduceProd", [](Builder& b, const OpCall& c) {
+const OpDef prod{"ReduceProd", Takes{"N i"}, [](Builder& b, const OpCall& c) {
                    return reduceOp(b, c, [](Builder& b, Value x, const std::vector<int>& axes) {
                      return b.reduce("product", x, axes);
                    });
@@ -46,7 +47,7 @@ const OpDef minimum{"ReduceMin", [](Builder& b, const OpCall& c) {
                         return b.reduce(b.dtype(x) == DType::Bool ? "all" : "min", x, axes);
                       });
                     }};
-const OpDef l1{"ReduceL1", [](Builder& b, const OpCall& c) {
+const OpDef l1{"ReduceL1", Takes{"N i"}, [](Builder& b, const OpCall& c) {
                  return reduceOp(
                      b, c,
                      [](Builder& b, Value x, const std::vector<int>& axes) {
@@ -54,7 +55,7 @@ const OpDef l1{"ReduceL1", [](Builder& b, const OpCall& c) {
                      },
                      "abs(a)");
                }};
-const OpDef sumSquare{"ReduceSumSquare", [](Builder& b, const OpCall& c) {
+const OpDef sumSquare{"ReduceSumSquare", Takes{"N i"}, [](Builder& b, const OpCall& c) {
                         return reduceOp(
                             b, c,
                             [](Builder& b, Value x, const std::vector<int>& axes) {
@@ -62,7 +63,7 @@ const OpDef sumSquare{"ReduceSumSquare", [](Builder& b, const OpCall& c) {
                             },
                             "a * a");
                       }};
-const OpDef l2{"ReduceL2", [](Builder& b, const OpCall& c) {
+const OpDef l2{"ReduceL2", Takes{"N i"}, [](Builder& b, const OpCall& c) {
                  return reduceOp(
                      b, c,
                      [](Builder& b, Value x, const std::vector<int>& axes) {
@@ -72,7 +73,7 @@ const OpDef l2{"ReduceL2", [](Builder& b, const OpCall& c) {
                      },
                      "abs(a)");
                }};
-const OpDef logSum{"ReduceLogSum", [](Builder& b, const OpCall& c) {
+const OpDef logSum{"ReduceLogSum", Takes{"N i"}, [](Builder& b, const OpCall& c) {
                      return reduceOp(
                          b, c,
                          [](Builder& b, Value x, const std::vector<int>& axes) {
@@ -80,7 +81,7 @@ const OpDef logSum{"ReduceLogSum", [](Builder& b, const OpCall& c) {
                          },
                          "log(a)");
                    }};
-const OpDef logSumExpOp{"ReduceLogSumExp",
+const OpDef logSumExpOp{"ReduceLogSumExp", Takes{"N i"},
                         [](Builder& b, const OpCall& c) { return reduceOp(b, c, logSumExp); }};
 
 /// The first extreme's index; `select_last_index`: the last one's, by the index counted from the end.
@@ -101,7 +102,7 @@ Value globalPool(Builder& b, const OpCall& c, Reduction reduction) {
   return reduction(b, c.at(0), axisRange(2, b.rank(c.at(0))));
 }
 const OpDef globalAverage{
-    "GlobalAveragePool", Takes{"f3+"},
+    "GlobalAveragePool", Takes{"F3+"},
     [](Builder& b, const OpCall& c) -> Values { return globalPool(b, c, meanOver); }};
 const OpDef globalMax{"GlobalMaxPool", Takes{"f3+"}, [](Builder& b, const OpCall& c) -> Values {
                         return globalPool(b, c,
@@ -109,7 +110,7 @@ const OpDef globalMax{"GlobalMaxPool", Takes{"f3+"}, [](Builder& b, const OpCall
                                             return b.reduce("max", x, axes);
                                           });
                       }};
-const OpDef globalLp{"GlobalLpPool", Takes{"f3+"}, [](Builder& b, const OpCall& c) -> Values {
+const OpDef globalLp{"GlobalLpPool", Takes{"F3+"}, [](Builder& b, const OpCall& c) -> Values {
                        const std::string p = number(static_cast<double>(c.integer("p", 2)));
                        const Value powers = b.map(fmt::format("pow(abs(a), {})", p), {c.at(0)});
                        return b.map(fmt::format("pow(a, 1 / {})", p),

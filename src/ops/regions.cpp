@@ -29,7 +29,7 @@ Value neighbours(Builder& b, Value x) {
 
 /// A convolution whose kernel's elements are each moved by an offset, and weighted by a mask.
 const OpDef deformConv{
-    "DeformConv", Takes{"f4 =4 =4 =1 =4"},
+    "DeformConv", Takes{"F4 =4 =4 =1 =4"},
     [](Builder& b, const OpCall& c) -> Values {
       const Value x = c.at(0), w = c.at(1), offset = c.at(2);
       const DType t = b.dtype(x);
@@ -95,7 +95,7 @@ const OpDef deformConv{
 
 /// The mean (or maximum) over a grid of samples in each bin of each region.
 const OpDef roiAlign{
-    "RoiAlign", Takes{"f4 =2 i1"}, [](Builder& b, const OpCall& c) -> Values {
+    "RoiAlign", Takes{"F4 =2 i1"}, [](Builder& b, const OpCall& c) -> Values {
       const Value x = c.at(0), rois = c.at(1), batch = c.at(2);
       const DType t = b.dtype(x);
       const auto s = b.type(x).shape;

@@ -82,7 +82,7 @@ struct Sampler {
 };
 
 const OpDef gridSample{
-    "GridSample", Takes{"n3+ f3+"},
+    "GridSample", Takes{"N3+ f3+"},
     [](Builder& b, const OpCall& c) -> Values {
       const Value x = c.at(0), grid = c.at(1);
       const auto s = b.type(x).shape, g = b.type(grid).shape;
@@ -144,8 +144,7 @@ const OpDef affineGrid{
       }
       const Value grid = b.map(value, {}, shape);
       const std::string space = n == 2 ? "hw" : "dhw";
-      return b.convert(
-          b.contract("nij," + space + "j->n" + space + "i", theta, grid, accumulatorOf(t)), t);
+      return contracted(b, "nij," + space + "j->n" + space + "i", theta, grid);
     }};
 
 }  // namespace

@@ -23,11 +23,8 @@ Value fourier(Builder& b, DType t, Expr length, Expr frequencies, Expr times, Ex
 Value transformed(Builder& b, Value x, Expr length, bool inverse, bool onesided) {
   const auto s = b.type(x).shape;
   const Expr frequencies = onesided ? simplified(b, floorDiv(length, 2) + 1) : length;
-  const DType t = b.dtype(x);
-  return b.convert(
-      b.contract("rnp,knpq->rkq", x, fourier(b, t, length, frequencies, s.at(1), s.at(2), inverse),
-                 accumulatorOf(t)),
-      t);
+  return contracted(b, "rnp,knpq->rkq", x,
+                    fourier(b, b.dtype(x), length, frequencies, s.at(1), s.at(2), inverse));
 }
 
 /// The real signal [rows, length, 1] of half a spectrum [rows, frequency, 2]: all but the first and the middle frequency count twice.
@@ -41,7 +38,7 @@ Value realOfHalf(Builder& b, Value x, Expr length) {
       select(eq(part, 0), apply(Op::Cos, {angle}), apply(Op::Neg, {apply(Op::Sin, {angle})})) *
       select(once, imm(f, 1), imm(f, 2)) / cast(f, length);
   const Value matrix = b.map(cast(t, value), {}, {length, b.type(x).shape.at(1), 2, 1});
-  return b.convert(b.contract("rkp,nkpq->rnq", x, matrix, accumulatorOf(t)), t);
+  return contracted(b, "rkp,nkpq->rnq", x, matrix);
 }
 
 /// Cut or filled with zeros to `length` on axis 1.

@@ -12,7 +12,6 @@ std::pair<Value, Value> exponentials(Builder& b, Value x, const std::vector<int>
 
 Value softmaxOver(Builder& b, Value x, const std::vector<int>& axes) {
   const auto [e, sum] = exponentials(b, x, axes);
-  if (bits(b.dtype(x)) < 32) return b.map("a / b", {e, sum});
   return b.map("a * b", {e, b.map("1 / a", {sum})});  // one division a row
 }
 
@@ -31,18 +30,18 @@ std::vector<int> axesFrom(const Builder& b, const OpCall& c) {
 }
 
 const OpDef softmax{
-    "Softmax",
+    "Softmax", Takes{"F"},
     [](Builder& b, const OpCall& c) -> Values { return softmaxOver(b, c.at(0), lastAxis(b, c)); },
     13};
-const OpDef softmax1{"Softmax", [](Builder& b, const OpCall& c) -> Values {
+const OpDef softmax1{"Softmax", Takes{"F"}, [](Builder& b, const OpCall& c) -> Values {
                        return softmaxOver(b, c.at(0), axesFrom(b, c));
                      }};
-const OpDef logSoftmax{"LogSoftmax",
+const OpDef logSoftmax{"LogSoftmax", Takes{"F"},
                        [](Builder& b, const OpCall& c) -> Values {
                          return logSoftmaxOver(b, c.at(0), lastAxis(b, c));
                        },
                        13};
-const OpDef logSoftmax1{"LogSoftmax", [](Builder& b, const OpCall& c) -> Values {
+const OpDef logSoftmax1{"LogSoftmax", Takes{"F"}, [](Builder& b, const OpCall& c) -> Values {
                           return logSoftmaxOver(b, c.at(0), axesFrom(b, c));
                         }};
 

@@ -21,8 +21,10 @@ struct Operand {
   }
   bool fits(DType type, DType first) const {
     switch (kind) {
+      case 'F':
       case 'f': return isFloat(type);
       case 'i': return isInteger(type);
+      case 'N':
       case 'n': return type != DType::Bool;
       case 'b': return type == DType::Bool;
       case '=': return type == first;
@@ -30,12 +32,12 @@ struct Operand {
     }
   }
   std::string text(DType first) const {
-    std::string out = kind == 'f'   ? "floats"
-                      : kind == 'i' ? "integers"
-                      : kind == 'n' ? "numbers"
-                      : kind == 'b' ? "bools"
-                      : kind == '=' ? std::string(name(first))
-                                    : "";
+    std::string out = kind == 'f' || kind == 'F'   ? "floats"
+                      : kind == 'i'                ? "integers"
+                      : kind == 'n' || kind == 'N' ? "numbers"
+                      : kind == 'b'                ? "bools"
+                      : kind == '='                ? std::string(name(first))
+                                                   : "";
     if (least == 0 && most > 64) return out;
     if (!out.empty()) out += " of ";
     if (most == least) return out + fmt::format("rank {}", least);
@@ -79,6 +81,14 @@ void checkOperands(const Builder& b, const OpCall& call, Takes takes) {
     if (!o.fits(found.dtype, first) || found.rank() < o.least || found.rank() > o.most)
       userError("input {} is {}, expected {}", i, toText(found), o.text(first));
   }
+}
+
+std::optional<DType> computedWide(const Builder& b, const OpCall& call, Takes takes) {
+  if (takes.words.empty() || !call.has(0)) return std::nullopt;
+  const DType first = b.dtype(call.in[0]);
+  const bool wide = takes.words[0] == 'F' || takes.words[0] == 'N';
+  if (!wide || !isFloat(first) || bits(first) >= 32) return std::nullopt;
+  return first;
 }
 
 }  // namespace tektite

@@ -273,6 +273,11 @@ Value meanOver(Builder& b, Value v, const std::vector<int>& axes) {
 
 DType accumulatorOf(DType t) { return t == DType::F16 || t == DType::BF16 ? DType::F32 : t; }
 
+Value contracted(Builder& b, std::string_view spec, Value x, Value y) {
+  const DType t = b.dtype(x);
+  return b.convert(b.contract(spec, x, y, accumulatorOf(t)), t);
+}
+
 Value labelOf(Builder& b, Value scores, const std::vector<int64_t>& labels) {
   const Value columns = b.map(var("d1"), {}, b.type(scores).shape);
   const Value best =

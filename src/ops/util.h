@@ -67,6 +67,8 @@ Value alongAxis(Builder&, Value, int axis, int rank);
 Value meanOver(Builder&, Value, const std::vector<int>& axes);
 /// f32 where the type is f16 or bf16, else the type itself: what sums are held in.
 DType accumulatorOf(DType);
+/// A contraction in the type of its operands, summed in their accumulator.
+Value contracted(Builder&, std::string_view spec, Value x, Value y);
 /// [rows]: of each row of scores the label of the largest, the first of equals.
 Value labelOf(Builder&, Value scores, const std::vector<int64_t>& labels);
 /// A classifier's labels: `numbers` is the attribute that lists them. Labels that are texts have no element type here: their places in the

@@ -68,9 +68,50 @@ TEST(CasesOfInput, CyclicGraph) {
   m.node("Add", {"x", "b"}, {"a"}, "first");
   m.node("Relu", {"a"}, {"b"}, "second");
   m.output("b");
-  EXPECT_EQ(useOf(m), "m.onnx: node 'first' (Add): input 'b' is not defined by any node before");
+  EXPECT_EQ(useOf(m),
+            "m.onnx: nodes 'second', 'first' read each other's results, expected no cycle");
   m.proto.mutable_graph()->mutable_node(0)->set_input(1, "a");  // itself
-  EXPECT_EQ(useOf(m), "m.onnx: node 'first' (Add): input 'a' is not defined by any node before");
+  EXPECT_EQ(useOf(m), "m.onnx: node 'first' reads its own result, expected no cycle");
+}
+
+/// A chain whose nodes stand in the file from the last to the first: they run in their order, and keep the names of their places.
+TEST(CasesOfInput, NodesInAnyOrder) {
+  TestModel m;
+  m.input("x", {"2"});
+  constexpr int kLength = 20'000;
+  const auto value = [](int i) { return i ? fmt::format("v{}", i) : std::string("x"); };
+  for (int i = kLength; i-- > 0;) m.node("Neg", {value(i)}, {value(i + 1)}, "");
+  m.node("If", {"flag"}, {"y"}, "choice");
+  auto* flag = m.weight("flag", {});
+  flag->set_data_type(onnx::TensorProto::BOOL);
+  flag->add_int32_data(1);
+  for (const char* branch : {"then_branch", "else_branch"}) {
+    auto* a = m.proto.mutable_graph()->mutable_node(kLength)->add_attribute();
+    a->set_name(branch);
+    a->set_type(onnx::AttributeProto::GRAPH);
+    auto* late = a->mutable_g()->add_node();
+    late->set_op_type("Sub");
+    late->add_input("inner");
+    late->add_input(value(kLength));  // from around it
+    late->add_output("z");
+    auto* early = a->mutable_g()->add_node();
+    early->set_op_type("Abs");
+    early->add_input("x");
+    early->add_output("inner");
+    a->mutable_g()->add_output()->set_name("z");
+  }
+  m.output("y");
+  m.proto.mutable_graph()->mutable_node()->SwapElements(0, kLength);  // the reader comes first
+  const Graph g = importOnnx(m.save());
+  std::set<std::string> names;
+  for (const Node& n : g.nodes) names.insert(n.origin);
+  EXPECT_TRUE(names.count(fmt::format("Neg_{}", kLength)));
+  EXPECT_TRUE(names.count("choice/Sub_0"));
+  const Tensor x = Tensor::of(DType::F32, {2}, {-1.5, 2});
+  const Tensor y =
+      Tensor::fromRaw(DType::F32, {2}, interpret(g, {{x.type(), x.toConst()}})[0].data->data);
+  EXPECT_EQ(y.at(0), 3);
+  EXPECT_EQ(y.at(1), 0);
 }
 
 TEST(CasesOfInput, FileCutAnywhere) {
