@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "ir/dot.h"
 #include "support/check.h"
@@ -56,8 +57,15 @@ class TilingCosts::Evaluation {
         l1_(static_cast<double>(capacity("l1", 0)) / 2),
         l2_(target.kind == "gpu"  // what a team's shared memory doesn't hold lies in main
                 ? std::max(l1_, static_cast<double>(capacity("l1", 0)) - kPanelBytes)
-                : static_cast<double>(capacity("l2", 1)) * 0.6) {
+                : static_cast<double>(capacity("l2", 1)) * 0.6),
+        near_(static_cast<double>(target.kind == "gpu" ? capacity("l1", 0) : capacity("l2", 1))) {
     out_.space.resize(g.buffers.size());
+    readers_.resize(g.buffers.size());
+    for (const StageShape& s : g.stages) {
+      std::set<int> read;
+      for (const Touch& t : s.reads) read.insert(t.buffer);
+      for (int b : read) readers_[static_cast<size_t>(b)]++;
+    }
   }
   int64_t steps = 0;
 
@@ -114,7 +122,9 @@ class TilingCosts::Evaluation {
   const StageSet& set_;
   const std::vector<StageWork>& work_;
   const Target& target_;
-  const double l1_, l2_;  // bytes of scratch that near memories hold
+  const double l1_, l2_;      // bytes of scratch that near memories hold
+  const double near_;         // bytes that a core remembers from stage to stage
+  std::vector<int> readers_;  // [buffer] stages that read it
   Tiled out_;
   const Tiling& t_ = out_.tiling;
   std::vector<int64_t> counts_;
@@ -338,6 +348,8 @@ class TilingCosts::Evaluation {
       seconds += moveSeconds(passed, tensor, share, target_) *
                  (buffer.kind == PlanBuffer::Output ? 1.5 : 1);
       if (buffer.kind != PlanBuffer::Output) seconds += again;
+      if (readers_[b] > 1 && part > near_)  // gone when the next stage of the tile reads it
+        seconds += moveSeconds(passed * (readers_[b] - 1), part * share, share, target_);
     }
     return seconds;
   }

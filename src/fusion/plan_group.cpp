@@ -268,10 +268,11 @@ std::vector<StageSet> componentsOf(const StageSet& set) {
 }
 
 /// The plan that carries reductions along their axis, if the algebra allows it.
-std::optional<GroupPlan> planWalk(const StageSet& set, const Target& target, int number,
+/// `means`: only where a mean is carried.
+std::optional<GroupPlan> planWalk(const StageSet& set, const Target& target, int number, bool means,
                                   int64_t& steps, Traffic& traffic) {
   std::optional<Streamed> s = streamed(set, target.hasExplicitMemory());
-  if (!s) return {};
+  if (!s || (means && !s->means)) return {};
   findInPlace(s->set);
   std::vector<StageWork> work;
   for (const Stage& stage : s->set.stages) work.push_back(workOf(stage, s->set));
@@ -282,6 +283,14 @@ std::optional<GroupPlan> planWalk(const StageSet& set, const Target& target, int
   steps += tiled.steps;
   traffic.add(shape, s->set, tiled, target);
   return Assembly(std::move(s->set), shape, tiled, target, number).run();
+}
+
+int64_t leafBytes(const StageSet& set) {
+  int64_t out = 0;
+  for (const PlanBuffer& b : set.buffers)
+    if (b.kind == PlanBuffer::Input || b.kind == PlanBuffer::Constant)
+      out += b.type.elements() * bytes(b.type.dtype);
+  return out;
 }
 
 /// Joins the plan of one list to those before it.
@@ -349,8 +358,9 @@ PlanResult planBody(const Graph& body, const AccessOf& access, const Target& tar
         target.hasExplicitMemory() ? target.level(target.scratch)->bytes : target.levels[1].bytes;
     Traffic walked = traffic;
     traffic.add(shape, one, tiled, target);
-    if (reorders && best.cost.scratchBytes > near / 2)
-      if (auto walking = planWalk(one, target, number, steps, walked);
+    const bool holdsMuch = best.cost.scratchBytes > near / 2;
+    if (reorders && (holdsMuch || leafBytes(one) > near))  // what is read again comes from afar
+      if (auto walking = planWalk(one, target, number, !holdsMuch, steps, walked);
           walking && walking->cost.seconds < best.cost.seconds) {
         best = std::move(*walking);
         traffic = std::move(walked);

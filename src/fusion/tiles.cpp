@@ -52,12 +52,13 @@ class Search {
   /// All stages walk the last axis; from several sizes of its pieces where memories are explicit.
   Tiled walk() {
     Tiled best = descend(start(), g_.walked);
-    if (!target_.hasExplicitMemory()) return best;
     const auto from = [&](std::vector<int64_t> tile, int64_t piece) {
       tile[g_.walked] = std::min(piece, extents_[g_.walked]);
       Tiled other = descend(tile, g_.walked);
       if (isBetter(other, best)) best = std::move(other);
     };
+    from(std::vector<int64_t>(extents_.size(), 1), static_cast<int64_t>(kStripBytes) / 4);
+    if (!target_.hasExplicitMemory()) return best;
     for (const int64_t part : {1, 4}) {
       std::vector<int64_t> tile = extents_;
       for (int64_t& n : tile) n = std::max<int64_t>(1, n / part);
@@ -137,8 +138,11 @@ class Search {
       if (n < extent) out.insert(n);
     for (int64_t n = 16; n < extent; n *= 2)
       if (n <= 512 || n * n >= extent) out.insert(n);
-    // Parts along the lanes of a product are whole panels of a few vectors.
-    const int64_t unit = innermost && contraction_ ? 4 * lanes : 1;
+    // Parts along the lanes are whole vectors, of a product whole panels of a few.
+    const int64_t unit = !innermost                    ? 1
+                         : contraction_                ? 4 * lanes
+                         : target_.hasExplicitMemory() ? 1
+                                                       : lanes;
     for (int64_t parts : {1, 2, 4, 6})
       if (target_.hasExplicitMemory()) out.insert((extent + parts - 1) / parts);
     for (int64_t parts : {target_.cores, 3 * target_.cores, 8 * target_.cores})

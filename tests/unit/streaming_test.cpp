@@ -7,6 +7,7 @@
 #include "fusion/fuse.h"
 #include "ir/builder.h"
 #include "lowered_executor.h"
+#include "passes/pass.h"
 
 namespace tektite {
 namespace {
@@ -151,6 +152,103 @@ TEST(Streaming, SpecialScores) {
   a.maskAt(0, 300) = kInf;
   a.maskAt(1, 300) = std::nan("");
   a.check(false);
+}
+
+/// Mean and variance of rows, by their definition in double precision.
+struct Moments {
+  std::vector<int64_t> shape;  // the first axis stays
+  std::vector<double> x;
+  Moments(std::vector<int64_t> dims, double about) : shape(std::move(dims)) {
+    std::mt19937 random(7);
+    std::uniform_real_distribution<double> uniform(-1, 1);
+    int64_t size = 1;
+    for (int64_t d : shape) size *= d;
+    for (int64_t i = 0; i < size; i++)
+      x.push_back(static_cast<double>(static_cast<float>(about + uniform(random))));
+  }
+  Graph graph(const std::string& distance) const {
+    Builder b;
+    const Value v = b.input("x", {DType::F32, {shape.begin(), shape.end()}});
+    std::vector<int> axes;
+    double count = 1;
+    for (size_t d = 1; d < shape.size(); d++)
+      axes.push_back(static_cast<int>(d)), count *= static_cast<double>(shape[d]);
+    const std::string byCount = fmt::format("a * {:.9g}", 1 / count);
+    const Value mean = b.map(byCount, {b.reduce("sum", v, axes)}), d = b.map(distance, {v, mean});
+    b.graph.outputs = {mean, b.map(byCount, {b.reduce("sum", b.map("a * a", {d}), axes)})};
+    return b.graph;
+  }
+  void check(bool walking = true, double tolerance = 1e-5,
+             const std::string& distance = "a - b") const {
+    const Graph g = graph(distance);
+    const PlanResult r = planGroup(g, tiny(), {});
+    ASSERT_TRUE(r.plan) << toText(r.refusal);
+    EXPECT_EQ(walks(*r.plan), walking) << toText(*r.plan);
+    const std::map<Value, TestTensor> leaves = {{g.inputs()[0], {g.type(g.inputs()[0]), x, {}}}};
+    expect(runPlan(*r.plan, g, leaves), 1e-7);  // 1 / n is rounded
+    for (const char* target : {"naive", "cpu:avx2", "cpu:avx512"})
+      expect(runLowered(*r.plan, g, leaves, target), tolerance);
+  }
+  void expect(const std::vector<TestTensor>& found, double tolerance) const {
+    const size_t rows = static_cast<size_t>(shape[0]), n = x.size() / rows;
+    for (size_t r = 0; r < rows; r++) {
+      double mean = 0, squares = 0;
+      for (size_t i = 0; i < n; i++) mean += x[r * n + i] / static_cast<double>(n);
+      for (size_t i = 0; i < n; i++) squares += (x[r * n + i] - mean) * (x[r * n + i] - mean);
+      squares /= static_cast<double>(n);
+      for (const auto& [got, want] :
+           {std::pair(found[0].real[r], mean), std::pair(found[1].real[r], squares)})
+        if (std::isnan(want))
+          EXPECT_TRUE(std::isnan(got)) << r << ": " << got;
+        else if (std::isinf(want))
+          EXPECT_EQ(got, want) << r;
+        else
+          EXPECT_NEAR(got, want, tolerance * (1 + std::abs(want))) << r;
+    }
+  }
+};
+
+TEST(Streaming, MeanAndVarianceInOnePass) {
+  Moments({3, 5000}, 0.5).check();
+  Moments({3, 5000}, 0.5).check(true, 1e-5, "b - a");
+  Moments({3, 600, 40}, -2).check();          // of two axes one is walked
+  Moments({2, 5000}, 1e3).check(true, 2e-4);  // sums of squares would cancel to nothing
+}
+
+TEST(Streaming, MomentsOfLengthsAroundTheBlock) {
+  const PlanResult r = planGroup(Moments({3, 5000}, 0).graph("a - b"), tiny(), {});
+  int64_t block = 0;
+  for (const TileAxis& t : r.plan->lists[0].tiles)
+    if (!t.grid) block = t.tile;
+  ASSERT_GT(block, 1);
+  for (int64_t n : {block - 1, block, block + 1, 2 * block + 1})
+    Moments({3, 5000 / block * block + n}, 3).check();
+}
+
+TEST(Streaming, MomentsOfSpecialValues) {
+  Moments m({4, 5000}, 0);
+  m.x[3000] = kInf;
+  m.x[5000] = std::nan("");
+  m.x[2 * 5000 + 4999] = -kInf;
+  m.check();
+}
+
+TEST(Streaming,
+     OnlyDistancesFromTheirOwnMean) {  // else their sum is not 0, and the rule doesn't hold
+  Moments({3, 5000}, 0.5).check(false, 1e-5, "a - b * 1");
+  Builder b;
+  const Value x = b.input("x", {DType::F32, {3, 5000}}), y = b.input("y", {DType::F32, {3, 5000}});
+  const Value mean = b.map("a / 5000", {b.reduce("sum", x, {1})}),
+              part = b.map("a / 4999", {b.reduce("sum", x, {1})});
+  const auto walking = [&](const Value& v, const Value& m) {
+    const Value d = b.map("a - b", {v, m});
+    Builder c = b;
+    c.graph.outputs = {c.reduce("sum", c.map("a * a", {d}), {1})};
+    return walks(*planGroup(runPasses(c.graph, {}), tiny(), {}).plan);
+  };
+  EXPECT_TRUE(walking(x, mean));
+  EXPECT_FALSE(walking(y, mean));
+  EXPECT_FALSE(walking(x, part));
 }
 
 TEST(Streaming, NotWhereSumsMayNotBeRoundedDifferently) {
