@@ -79,6 +79,11 @@ void checkSpaces(const Subject& s) {
     const Level* level = s.options.target->level(b->space);
     if (!level)
       return s.report(6, at, fmt::format("{} has no space '{}'", s.options.target->name, b->space));
+    if (s.options.target->hasExplicitMemory() && level->align > bytes(b->type) &&
+        b->align % level->align != 0)
+      s.report(6, at,
+               fmt::format("aligned to {} bytes in {}, which wants {}",
+                           std::max<int64_t>(b->align, bytes(b->type)), b->space, level->align));
     held.push_back({p.around.size(), level->name, bytesOf(s, *b, dims, p)});
     int64_t total = 0;
     for (const Held& h : held) total += h.space == level->name ? h.bytes : 0;

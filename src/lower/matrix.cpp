@@ -160,6 +160,7 @@ class ProductNest {
     b.type = type;
     b.space = space;
     for (int64_t n : shape) b.shape.emplace_back(n);
+    if (const Level* level = target_.level(space); level->align > bytes(type)) b.align = level->align;
     return {Alloc{std::move(b)}, ""};
   }
 
