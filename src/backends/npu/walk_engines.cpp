@@ -1,0 +1,165 @@
+#include <algorithm>
+#include <cmath>
+
+#include "backends/npu/walk.h"
+
+namespace tektite {
+
+using namespace code;
+
+void Walk::copy(const CodeStmt& s, const Copy& c) {
+  if (!c.to) return occupy(c.queue, c.queue, 0, 0, "prefetch");
+  const int from = s.refs[0].buffer, to = s.refs[1].buffer;
+  const double n = elements(s) * bytes(code_.buffers[from].type);
+  const std::string &a = spaceOf(from), &b = spaceOf(to);
+  const MemoryPath* path = target_.path(a, b);
+  if (a == "main") countMain(from, false, n);
+  if (b == "main") countMain(to, true, n);
+  double seconds = 0;
+  std::string engine = c.queue.empty() ? "vector" : c.queue;
+  if (path && n > 0) {
+    engine = path->engine;
+    seconds = path->startSeconds / path->channels + (n + path->halfBytes) / path->bytesPerSecond;
+  } else if (n > 0) {
+    seconds = (target_.vectorStartCycles + n / target_.vectorBytes) / target_.hertz;
+  }
+  const bool far = a == "main" || b == "main";
+  const double latency = far ? target_.latencySeconds : 0;
+  occupy(engine, c.queue, seconds, n > 0 ? latency : 0,
+         code_.buffers[far && a == "main" ? from : to].name);
+}
+
+double Walk::elements(const CodeStmt& s) {
+  std::vector<int64_t> low, high;
+  for (const CodeAxis& a : s.axes) {
+    low.push_back(0);
+    high.push_back(std::max<int64_t>(0, machine_.integer(a.extent)));
+  }
+  const CodeRef& from = s.refs[0];
+  const CodeBuffer& b = code_.buffers[from.buffer];
+  bool none = false;
+  for (size_t d = 0; d < from.index.size() && s.expr >= 0; d++) {
+    const int64_t size = machine_.integer(b.shape[d]);
+    const auto at = [&](size_t moved) {
+      for (size_t k = 0; k < s.axes.size(); k++)
+        machine_.variables[s.axes[k].slot].i = k == moved ? 1 : 0;
+      machine_.newEvaluation();
+      return machine_.index(from.index[d]);
+    };
+    const int64_t zero = at(s.axes.size());
+    int only = -1, several = 0;
+    int64_t step = 0;
+    for (size_t k = 0; k < s.axes.size(); k++)
+      if (const int64_t c = at(k) - zero; c != 0) only = static_cast<int>(k), step = c, several++;
+    if (several == 0) none = none || zero < 0 || zero >= size;
+    if (several != 1 || step < 1) continue;
+    low[only] = std::max(low[only], zero < 0 ? (-zero + step - 1) / step : 0);
+    high[only] = std::min(high[only], zero < size ? (size - 1 - zero) / step + 1 : 0);
+  }
+  double n = none ? 0 : 1;
+  for (size_t k = 0; k < low.size(); k++)
+    n *= static_cast<double>(std::max<int64_t>(0, high[k] - low[k]));
+  return n;
+}
+
+void Walk::intrin(const CodeStmt& s, const Intrin& i) {
+  const CodeIntrin& def = *s.intrin;
+  std::map<std::string, double> dims;
+  for (size_t k = 0; k < s.dims.size(); k++)
+    dims[def.source->dims[k].name] = static_cast<double>(machine_.integer(s.dims[k]));
+  const MatrixUnit& unit = target_.matrix;
+  const std::string engine = i.queue.empty() ? "vector" : i.queue;
+  double cycles = target_.vectorStartCycles, hertz = target_.hertz;
+  if (i.queue == unit.engine && dims.count("m") && dims.count("n") && dims.count("k")) {
+    const int element = bytes(def.source->params.back().buffer.type);
+    cycles = unit.startCycles +
+             std::ceil(dims["m"] / unit.rows) * std::ceil(dims["n"] / unit.columns) *
+                 std::ceil(dims["k"] * element / unit.depthBytes) * (element >= 4 ? unit.wide : 1);
+    if (unit.hertz > 0) hertz = unit.hertz;
+  }
+  occupy(engine, i.queue, cycles / hertz, 0, i.name);
+}
+
+void Walk::vector(const CodeStmt& s) {
+  double cycles = 0;
+  nest(s, 1, cycles);
+  if (cycles > 0) occupy("vector", "", cycles / target_.hertz, 0, "vector");
+}
+
+void Walk::nest(const CodeStmt& s, double times, double& cycles) {
+  if (s.source->as<For>()) {
+    machine_.newEvaluation();
+    const int64_t n = std::max<int64_t>(0, machine_.integer(s.expr));
+    const auto& used = factsOf(s).extents;
+    bool varies = false;
+    for (const CodeStmt& inner : s.body) {
+      const auto& below = factsOf(inner).extents;
+      varies = varies || std::ranges::count(below, s.slot) > 0;
+    }
+    (void)used;
+    if (n == 0) return;
+    for (int64_t i = 0; i < (varies ? n : 1); i++) {
+      machine_.variables[s.slot].i = i;
+      for (const CodeStmt& inner : s.body)
+        nest(inner, varies ? times : times * static_cast<double>(n), cycles);
+    }
+    return;
+  }
+  if (s.source->as<Alloc>()) return;
+  if (const Store* t = s.source->as<Store>()) return store(s, *t, times, cycles);
+  for (const CodeStmt& inner : s.body) nest(inner, times, cycles);
+}
+
+void Walk::store(const CodeStmt& s, const Store& t, double times, double& cycles) {
+  auto [it, fresh] = slots_.try_emplace(&s, 0);
+  if (fresh) {
+    for (const Expr& e : t.values) it->second += slotsOf(e);
+    if (!t.combine.empty()) it->second += 1;
+  }
+  const double slots = std::max(1.0, it->second);
+  if (byUnit(s, t)) {  // its own engine stores what it has summed up
+    const int to = s.refs[0].buffer;
+    const double n = times * bytes(code_.buffers[to].type);
+    countMain(to, true, n);
+    const MemoryPath* path = target_.path(target_.matrix.result, "main");
+    return occupy(path->engine, "", (n + path->halfBytes) / path->bytesPerSecond,
+                  target_.latencySeconds, code_.buffers[to].name);
+  }
+  const int element = bytes(code_.buffers[s.refs[0].buffer].type);
+  cycles += slots * target_.vectorStartCycles +
+            times * slots * element / target_.vectorBytes / target_.slotsPerCycle;
+  for (const CodeRef& r : s.refs)
+    if (spaceOf(r.buffer) == "main") direct(r.buffer, true, times);
+  for (const Expr& e : t.values)
+    for (const Expr& l : loadsOf(e)) {
+      const auto at = space_.find(l.as<Load>()->buffer);
+      if (at == space_.end() || at->second != "main") continue;
+      for (size_t b = 0; b < code_.buffers.size(); b++)
+        if (code_.buffers[b].name == l.as<Load>()->buffer) {
+          direct(static_cast<int>(b), false, times);
+          break;
+        }
+    }
+}
+
+bool Walk::byUnit(const CodeStmt& s, const Store& t) const {
+  if (s.refs.size() != 1 || spaceOf(s.refs[0].buffer) != "main" ||
+      !target_.path(target_.matrix.result, "main"))
+    return false;
+  for (const Expr& l : loadsOf(t.values[0])) {
+    const auto at = space_.find(l.as<Load>()->buffer);
+    if (at == space_.end() || at->second != target_.matrix.result) return false;
+  }
+  return !loadsOf(t.values[0]).empty();
+}
+
+void Walk::direct(int buffer, bool written, double times) {
+  const double n = times * bytes(code_.buffers[buffer].type);
+  countMain(buffer, written, n);
+  const MemoryPath* path =
+      written ? target_.path(target_.scratch, "main") : target_.path("main", target_.scratch);
+  occupy(path->engine, "", 8 * n / path->bytesPerSecond, target_.latencySeconds,
+         code_.buffers[buffer].name);
+}
+
+}  // namespace tektite

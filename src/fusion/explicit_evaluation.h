@@ -1,0 +1,111 @@
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include "fusion/cost.h"
+#include "fusion/explicit.h"
+
+namespace tektite {
+
+/// Numbers of one tiling where what tiles work on is copied into explicit memories.
+class ExplicitEvaluation {
+ public:
+  ExplicitEvaluation(const GroupShape& g, const StageSet& set, const std::vector<StageWork>& work,
+                     const Tiling& t, const Target& target)
+      : g_(g), set_(set), work_(work), target_(target) {
+    out_.tiling = t;
+    out_.regions = inferRegions(g, t.tile, t.sliding);
+    for (size_t j = 0; j < t.tile.size(); j++) {
+      const int64_t extent = g.stages[g.root].extents[g.rootAxes[j]];
+      counts_.push_back(
+          std::max<int64_t>(1, (extent + t.tile[j] - 1) / std::max<int64_t>(t.tile[j], 1)));
+    }
+    for (const Stage& s : set.stages) {
+      moves_.push_back(moveOf(s).has_value());
+      products_.push_back(productOf(s, target));
+      if (split() && products_.back())  // what vector cores make, cube cores can't reach
+        for (size_t b = 0; b < set.buffers.size(); b++)
+          if (isOperand(*products_.back(), b) && isScratch(b)) {
+            products_.back().reset();
+            break;
+          }
+    }
+  }
+
+  Tiled run();
+
+ private:
+  const GroupShape& g_;
+  const StageSet& set_;
+  const std::vector<StageWork>& work_;
+  const Target& target_;
+  Tiled out_;
+  std::vector<int64_t> counts_;
+  std::vector<bool> moves_;
+  std::vector<std::optional<Product>> products_;
+  std::map<std::string, double> busy_;  // seconds of one core's engines, were there only one core
+  double total_ = 0, base_ = 0;
+  bool doubles_ = true;  // is there room for the next tile's operands beside this one's?
+
+  Tiling& tiling() { return out_.tiling; }
+
+  /// Tiles before the first: where all that is made lies outside the tensors, nothing is missed.
+  void warm();
+  /// The outer loops that give every core something to do are the grid; inner ones share what doesn't depend on them.
+  void grid();
+  int depthOf(const std::vector<Span>& spans) const;
+  void depths();
+  double executions(int depth) const;
+  /// Mean size over the tiles, clipped to the axis.
+  double meanSize(const Span& s, int64_t extent) const;
+  double meanPart(const std::vector<Span>& spans, const std::vector<int64_t>& extents) const;
+
+  // ---- where things lie
+
+  bool isScratch(size_t b) const { return set_.buffers[b].kind == PlanBuffer::Scratch; }
+  int64_t heldBytes(size_t b) const;
+  void spaces();
+  /// Does the matrix unit's own engine take the result to main memory?
+  bool storedByUnit(size_t b) const;
+  /// Sums in the matrix unit's memory, where there is room for them beside a tile of other results.
+  void keepApart();
+  /// Is what a stage makes in one tile exactly what the tile owns?
+  bool isOwn(size_t s) const;
+  bool split() const { return target_.operands != target_.scratch; }
+  bool isOperand(const Product& p, size_t b) const {
+    const std::string& name = set_.buffers[b].name;
+    return p.left.as<Load>()->buffer == name || p.right.as<Load>()->buffer == name;
+  }
+  static bool plain(const std::vector<Expr>& index) {
+    return std::ranges::all_of(index,
+                               [](const Expr& e) { return e.as<Var>() || isConstant(e, 0); });
+  }
+  void shareMemory(int b, int into);
+  /// Where a tile of results waits for vector instructions.
+  int64_t exchangeBytes() const;
+  /// The stages in the order of the text.
+  std::vector<int> places() const;
+  /// When each buffer lives, in places of stages. A buffer that a loop inside of its block uses lives as long as the loop.
+  std::vector<Life> lives() const;
+  std::map<std::string, int64_t> peaks() const;
+  /// Where all doesn't fit, the largest operands stay in main memory.
+  void fit();
+
+  // ---- what engines do
+
+  void moveBytes(const std::string& from, const std::string& to, double times, double each);
+  void engines();
+  void count(bool written, double n) {
+    (written ? out_.cost.bytesWritten : out_.cost.bytesRead) += std::llround(n);
+  }
+
+  void stage(size_t s);
+  /// Elements that no tile has a copy of.
+  void direct(size_t s, double points, double outer);
+  bool movesFromMain(size_t s, double runs);
+  void product(size_t s, double runs);
+};
+
+}  // namespace tektite

@@ -1,0 +1,193 @@
+#include <algorithm>
+#include <climits>
+
+#include "fusion/explicit_evaluation.h"
+
+namespace tektite {
+
+int64_t ExplicitEvaluation::heldBytes(size_t b) const {
+  int64_t n = bytes(set_.buffers[b].type.dtype);
+  for (size_t d = 0; d < g_.buffers[b].size(); d++)
+    n *= std::clamp<int64_t>(out_.regions.buffers[b][d].size, 0, g_.buffers[b][d]);
+  const int64_t align = target_.level(out_.space[b])->align;
+  return (n + align - 1) / align * align;
+}
+
+void ExplicitEvaluation::spaces() {
+  out_.space.assign(g_.buffers.size(), "");
+  out_.sharing.assign(g_.buffers.size(), -1);
+  for (size_t b = 0; b < g_.buffers.size(); b++) {
+    bool matrix = false, vector = false, gathered = false, stored = true;
+    int stores = 0;
+    for (size_t s = 0; s < g_.stages.size(); s++) {
+      for (const Touch& t : g_.stages[s].reads) {
+        if (t.buffer != static_cast<int>(b)) continue;
+        if (moves_[s] && !isScratch(b)) continue;
+        (products_[s] && isOperand(*products_[s], b) ? matrix : vector) = true;
+        for (const AxisSum& d : t.dims) gathered |= !d.known;
+      }
+      for (const bool inner : {true, false})
+        for (const StageStore& store : inner ? set_.stages[s].inner : set_.stages[s].outer)
+          if (store.buffer == set_.buffers[b].name) {
+            stores++;
+            stored &= !store.guard && store.combine.empty() && plain(store.index);
+            stored &= out_.depth[s] == out_.held[b] && isOwn(s);
+          }
+    }
+    if (isScratch(b)) {
+      out_.space[b] = target_.scratch;
+      for (size_t s = 0; s < g_.stages.size(); s++)
+        if (products_[s] && addsTo(set_.stages[s], *products_[s]) == set_.buffers[b].name &&
+            !split())
+          out_.space[b] = target_.matrix.result;
+    } else if (set_.buffers[b].kind == PlanBuffer::Output) {
+      if (stores == 1 && stored && !storedByUnit(b)) out_.space[b] = target_.scratch;
+    } else if ((matrix || vector) && !gathered && !(matrix && vector && split())) {
+      const bool weights = set_.buffers[b].kind == PlanBuffer::Constant && !target_.weights.empty();
+      out_.space[b] = weights ? target_.weights : matrix ? target_.operands : target_.scratch;
+    }
+  }
+  keepApart();
+  for (size_t b = 0; b < g_.buffers.size(); b++)
+    if (const int into = set_.inPlace[b]; isScratch(b) && into >= 0)
+      shareMemory(static_cast<int>(b), into);
+}
+
+bool ExplicitEvaluation::storedByUnit(size_t b) const {
+  if (!split()) return false;
+  for (size_t s = 0; s < g_.stages.size(); s++)
+    for (const Touch& t : g_.stages[s].writes)
+      if (t.buffer == static_cast<int>(b) && products_[s] && storesItself(set_.stages[s]))
+        return true;
+  return false;
+}
+
+void ExplicitEvaluation::keepApart() {
+  int64_t used = 0;
+  const Level* level = target_.level(target_.matrix.result);
+  for (size_t b = 0; level && b < g_.buffers.size(); b++) {
+    if (!isScratch(b) || out_.space[b] != level->name) continue;
+    used += heldBytes(b);
+    if (used > level->bytes / 2) out_.space[b] = target_.scratch;
+  }
+}
+
+bool ExplicitEvaluation::isOwn(size_t s) const {
+  for (size_t a = 0; a < g_.stages[s].extents.size(); a++) {
+    const Span& span = out_.regions.stages[s][a];
+    const int j = g_.follows[s][a];
+    const int64_t tile = j < 0 ? 0 : out_.tiling.tile[j];
+    const bool own = j >= 0 && span.base == 0 && span.size == tile && span.coefficients[j] == tile;
+    if (!own && std::ranges::any_of(span.coefficients, [](int64_t c) { return c != 0; }))
+      return false;
+  }
+  return true;
+}
+
+void ExplicitEvaluation::shareMemory(int b, int into) {
+  if (out_.held[b] != out_.held[into] || out_.space[b] != out_.space[into] ||
+      out_.regions.ring[b] >= 0 || out_.regions.ring[into] >= 0)
+    return;
+  for (size_t d = 0; d < g_.buffers[b].size(); d++) {
+    const Span &x = out_.regions.buffers[b][d], &y = out_.regions.buffers[into][d];
+    if (x.base != y.base || x.size != y.size || x.coefficients != y.coefficients) return;
+  }
+  out_.sharing[b] = out_.sharing[into] >= 0 ? out_.sharing[into] : into;
+}
+
+int64_t ExplicitEvaluation::exchangeBytes() const {
+  for (size_t s = 0; s < g_.stages.size(); s++)
+    if (products_[s] && !storesItself(set_.stages[s]))
+      return target_.level(target_.scratch)->bytes / kExchangeShare;
+  return 0;
+}
+
+std::vector<int> ExplicitEvaluation::places() const {
+  std::vector<int> order(g_.stages.size()), place(g_.stages.size());
+  for (size_t s = 0; s < order.size(); s++) order[s] = static_cast<int>(s);
+  std::ranges::stable_sort(order, {}, [&](int s) {
+    const bool after = set_.stages[s].after;
+    return std::pair(after, after ? -out_.depth[s] : out_.depth[s]);
+  });
+  for (size_t i = 0; i < order.size(); i++) place[order[i]] = static_cast<int>(i);
+  return place;
+}
+
+std::vector<Life> ExplicitEvaluation::lives() const {
+  const std::vector<int> place = places();
+  std::vector<Life> out(g_.buffers.size(), {INT_MAX, -1});
+  const auto extend = [](Life& l, int p) {
+    l.first = std::min(l.first, p);
+    l.last = std::max(l.last, p);
+  };
+  for (size_t b = 0; b < out.size(); b++)
+    for (size_t s = 0; s < g_.stages.size(); s++) {
+      const auto touches = [&](const std::vector<Touch>& list) {
+        return std::ranges::any_of(list, [&](const Touch& t) {
+          return t.buffer == static_cast<int>(b) || out_.sharing[t.buffer] == static_cast<int>(b);
+        });
+      };
+      if (!touches(g_.stages[s].reads) && !touches(g_.stages[s].writes)) continue;
+      extend(out[b], place[s]);
+      for (size_t k = 0; k < g_.stages.size() && out_.depth[s] > out_.held[b]; k++)
+        if (out_.depth[k] > out_.held[b]) extend(out[b], place[k]);
+    }
+  std::map<int, std::vector<size_t>> byDepth;
+  for (size_t b = 0; b < out.size(); b++)
+    if (!out_.space[b].empty() && out_.sharing[b] < 0 && out[b].last >= 0)
+      byDepth[out_.held[b]].push_back(b);
+  for (const auto& [depth, buffers] : byDepth) {
+    std::vector<Life> list;
+    for (size_t b : buffers) list.push_back(out[b]);
+    nestLives(list);
+    for (size_t i = 0; i < list.size(); i++) out[buffers[i]] = list[i];
+  }
+  return out;
+}
+
+std::map<std::string, int64_t> ExplicitEvaluation::peaks() const {
+  const std::vector<Life> live = lives();
+  std::map<std::string, int64_t> out;
+  for (int p = 0; p < static_cast<int>(g_.stages.size()); p++) {
+    std::map<std::string, int64_t> now;
+    for (size_t b = 0; b < live.size(); b++)
+      if (!out_.space[b].empty() && out_.sharing[b] < 0 && live[b].first <= p && p <= live[b].last)
+        now[out_.space[b]] += heldBytes(b);
+    for (const auto& [space, n] : now) out[space] = std::max(out[space], n);
+  }
+  return out;
+}
+
+void ExplicitEvaluation::fit() {
+  for (;;) {
+    const auto used = peaks();
+    int largest = -1;
+    for (auto [name, n] : used) {
+      if (name == target_.scratch && split()) n += exchangeBytes();
+      if (n <= target_.level(name)->bytes) continue;
+      for (size_t b = 0; b < g_.buffers.size(); b++)
+        if (out_.space[b] == name && !isScratch(b) &&
+            (largest < 0 || heldBytes(b) > heldBytes(static_cast<size_t>(largest))))
+          largest = static_cast<int>(b);
+    }
+    if (largest >= 0) {
+      out_.space[largest].clear();
+      continue;
+    }
+    for (auto [name, n] : used) {
+      if (name == target_.scratch && split()) n += exchangeBytes();
+      out_.overflow += std::max<int64_t>(0, n - target_.level(name)->bytes);
+      if (name == target_.scratch) out_.cost.scratchBytes = n;
+      for (size_t b = 0; b < g_.buffers.size(); b++)
+        if (out_.space[b] == name && set_.buffers[b].kind != PlanBuffer::Output && !isScratch(b) &&
+            out_.held[b] > tiling().grid && out_.regions.ring[b] < 0)
+          n += heldBytes(b);
+      doubles_ = doubles_ && n <= target_.level(name)->bytes;
+    }
+    break;
+  }
+  for (size_t b = 0; b < g_.buffers.size(); b++)
+    if (out_.sharing[b] >= 0) out_.space[b] = out_.space[out_.sharing[b]];
+}
+
+}  // namespace tektite
