@@ -81,6 +81,10 @@ bool ExplicitEvaluation::isOwn(size_t s) const {
     if (!own && std::ranges::any_of(span.coefficients, [](int64_t c) { return c != 0; }))
       return false;
   }
+  for (int i = 0; i < out_.depth[s]; i++)  // what doesn't depend on a loop around is made again
+    if (std::ranges::none_of(out_.regions.stages[s],
+                             [&](const Span& x) { return x.dependsOn(out_.tiling.order[i]); }))
+      return false;
   return true;
 }
 

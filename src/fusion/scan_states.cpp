@@ -46,6 +46,9 @@ bool readsOwnStates(const ScanPart& part) {
     if (b.kind == PlanBuffer::Output)
       stateOf[b.name] = part.outputs[outputOf(*part.plan, b)][0].buffer;
   }
+  for (const PlanBuffer& b : part.plan->buffers)  // a tile's copy of one
+    if (const auto of = stateOf.find(b.copyOf); !b.copyOf.empty() && of != stateOf.end())
+      stateOf[b.name] = of->second;
   for (const TileList& list : part.plan->lists) {
     if (list.sync >= 0) return false;
     for (const Stage& s : list.stages)

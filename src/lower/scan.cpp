@@ -7,6 +7,7 @@
 #include "lower/dma.h"
 #include "lower/kernel_rewrite.h"
 #include "lower/nest.h"
+#include "lower/one_core.h"
 #include "schedule/layout.h"
 #include "support/check.h"
 #include "support/overloaded.h"
@@ -55,6 +56,7 @@ class ScanLowering {
     }
     sequence(kernel.body, next, scan_.last.size());
     out_.kernel.module.kernels.push_back(std::move(kernel));
+    if (target_.hasExplicitMemory()) keepOnCore(out_.kernel.module, target_);
     return std::move(out_);
   }
 

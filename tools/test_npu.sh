@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Small models on every machine with explicit memories: kernels run in the kernel interpreter, which finds races, overruns and missing waits, and
+# agree with the graph interpreter. Weights of a recurrence are brought once where they fit, not once a step.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+tektite=build/tektite failed=0
+for target in npu:ascend910b npu:neuroncore2 npu:ethos-u85-1024 npu:ethos-u65-512 npu:gemmini tests/targets/dsp.toml bench/targets/one_buffer.toml; do
+  for model in recurrent transformer quantised convnet; do
+    for more in "" --unfused; do
+      said=$(timeout 120 $tektite verify tests/models/$model/model.onnx --target=$target --no-cache $more 2>&1) ||
+        { echo "$model on $target $more: $(tail -n1 <<<"$said")"; failed=1; }
+    done
+  done
+done
+exit $failed
