@@ -184,7 +184,7 @@ class Absorber {
 
 /// A graph of these nodes alone: what they cost as one kernel.
 double secondsOf(const Graph& g, std::vector<Node> nodes, const std::vector<int>& numbers,
-                 const Target& target, const FusionOptions& options) {
+                 const Target& target, const FusionOptions& options, PlanMemory& memory) {
   Graph body;
   std::map<Value, Value> to;
   for (size_t i = 0; i < nodes.size(); i++) {
@@ -201,7 +201,7 @@ double secondsOf(const Graph& g, std::vector<Node> nodes, const std::vector<int>
       body.outputs.push_back({first.node, r});
     }
   }
-  const PlanResult r = planGroup(body, target, options);
+  const PlanResult r = planBody(body, accessesOf(body), target, options, memory);
   return r.plan ? r.plan->cost.seconds : INFINITY;
 }
 
@@ -228,7 +228,7 @@ constexpr double kLeastShare = 0.02;  // of what they cost apart, to look closer
 
 /// The second scan as it should be, if that is another way.
 std::optional<Node> joined(const Graph& g, int first, int second, const Target& target,
-                           const FusionOptions& options) {
+                           const FusionOptions& options, PlanMemory& memory) {
   const std::vector<int> path = between(g, first, second);
   if (path.empty()) return std::nullopt;
   const std::optional<Node> now = absorbed(g, second, path);
@@ -236,13 +236,14 @@ std::optional<Node> joined(const Graph& g, int first, int second, const Target& 
   const Node &a = g.nodes[static_cast<size_t>(first)], &b = g.nodes[static_cast<size_t>(second)];
   std::vector<Node> mid;
   for (int n : path) mid.push_back(g.nodes[static_cast<size_t>(n)]);
-  const double scans =
-      secondsOf(g, {a}, {first}, target, options) + secondsOf(g, {b}, {second}, target, options);
+  const double scans = secondsOf(g, {a}, {first}, target, options, memory) +
+                       secondsOf(g, {b}, {second}, target, options, memory);
   const double steps = static_cast<double>(a.results.back().extent(0));
   const double most = 2 * target.launchSeconds + steps * target.gridSyncSeconds;
   if (most < kLeastShare * scans) return std::nullopt;
-  const double apart = scans + secondsOf(g, mid, path, target, options);
-  return secondsOf(g, {a, *now}, {first, second}, target, options) < apart ? now : std::nullopt;
+  const double apart = scans + secondsOf(g, mid, path, target, options, memory);
+  return secondsOf(g, {a, *now}, {first, second}, target, options, memory) < apart ? now
+                                                                                   : std::nullopt;
 }
 
 }  // namespace
@@ -251,7 +252,8 @@ std::optional<Node> absorbed(const Graph& g, int scan, const std::vector<int>& p
   return Absorber(g, scan, path).run();
 }
 
-Graph absorbIntoScans(const Graph& in, const Target& target, const FusionOptions& options) {
+Graph absorbIntoScans(const Graph& in, const Target& target, const FusionOptions& options,
+                      PlanMemory& memory) {
   Graph g = in;
   std::vector<int> scans;
   for (int n = 0; n < static_cast<int>(g.nodes.size()); n++)
@@ -259,7 +261,7 @@ Graph absorbIntoScans(const Graph& in, const Target& target, const FusionOptions
   bool changed = false;
   for (size_t k = 1; k < scans.size(); k++)
     for (size_t i = k; i-- > 0;) {
-      const auto now = joined(g, scans[i], scans[k], target, options);
+      const auto now = joined(g, scans[i], scans[k], target, options, memory);
       if (!now) continue;
       g.nodes[static_cast<size_t>(scans[k])] = *now;
       changed = true;

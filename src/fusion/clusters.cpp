@@ -21,8 +21,13 @@ bool isHost(const Node& n) {
 
 }  // namespace
 
-Clusters::Clusters(const Graph& g, const FusionOptions& options) : g_(g) {
-  outputs_.insert(g.outputs.begin(), g.outputs.end());
+Clusters::Clusters(const Graph& g, const FusionOptions& options)
+    : g_(g),
+      values_(g),
+      readers_(values_.size()),
+      outputs_(values_.size()),
+      marked_(g.nodes.size()) {
+  for (const Value& v : g.outputs) outputs_[values_.of(v)] = true;
   classify(options);
   const int n = static_cast<int>(g.nodes.size());
   sources_.resize(n);
@@ -47,7 +52,7 @@ Clusters::Clusters(const Graph& g, const FusionOptions& options) : g_(g) {
                     .alone = scan || g.nodes[i].as<Update>(),
                     .scan = scan});
     for (const Value& v : mine) {
-      readers_[v].push_back(i);
+      readers_[values_.of(v)].push_back(i);
       list[of[i]].before.insert(of[v.node]);
       list[of[v.node]].after.insert(of[i]);
     }
@@ -82,7 +87,7 @@ void Clusters::classify(const FusionOptions& options) {
         !(g_.type(only).shape == n.results[0].shape))
       continue;
     const bool alone = users[only.node].size() == 1 && !isLeaf(g_.node(only)) &&
-                       !repeated_[only.node] && !outputs_.count(only);
+                       !repeated_[only.node] && !outputs_[values_.of(only)];
     repeated_[i] = !alone;
   }
 }
@@ -92,7 +97,7 @@ bool Clusters::attached(const Node& n, const std::vector<std::vector<int>>& user
   const int from = n.operands[0].node;
   return isSqueeze(g_, n) && users[from].size() == 1 && !isLeaf(g_.nodes[from]) &&
          !isHost(g_.nodes[from]) && !g_.nodes[from].as<Update>() && !repeated_[from] &&
-         !outputs_.count(n.operands[0]);
+         !outputs_[values_.of(n.operands[0])];
 }
 
 bool isSqueeze(const Graph& g, const Node& n) {
@@ -150,6 +155,39 @@ int Clusters::wayRound(int a, int b) const {
   return -1;
 }
 
+void Clusters::describe(int c) {
+  Cluster& mine = list[c];
+  mine.alone = mine.scan = false;
+  for (int n : mine.nodes) {
+    mine.scan |= isKernelScan(g_.nodes[n]);
+    mine.alone |= g_.nodes[n].as<Update>() != nullptr;
+    for (const Value& v : sources_[n])
+      if (const int from = of[v.node]; from != c)
+        mine.before.insert(from), list[from].after.insert(c);
+    for (int r = 0; r < static_cast<int>(g_.nodes[n].results.size()); r++)
+      for (int reader : readers_[values_.of({n, r})])
+        if (const int to = of[reader]; to != c) mine.after.insert(to), list[to].before.insert(c);
+  }
+  mine.alone |= mine.scan;
+  mine.version++;
+  mine.seconds = -1;
+}
+
+int Clusters::split(int c, size_t count) {
+  const int other = static_cast<int>(list.size());
+  list.emplace_back();
+  list[other].nodes.assign(list[c].nodes.begin() + static_cast<long>(count), list[c].nodes.end());
+  list[c].nodes.resize(count);
+  for (int n : list[other].nodes) of[n] = other;
+  for (int d : list[c].before) list[d].after.erase(c);
+  for (int d : list[c].after) list[d].before.erase(c);
+  list[c].before.clear();
+  list[c].after.clear();
+  describe(c);
+  describe(other);
+  return other;
+}
+
 void Clusters::joinOrigins() {
   std::map<std::string, std::vector<int>> byOrigin;
   for (int n = 0; n < static_cast<int>(g_.nodes.size()); n++)
@@ -194,14 +232,14 @@ void Clusters::merge(int into, int from) {
 
 std::vector<Value> Clusters::neededOutside(const std::vector<int>& nodes) const {
   std::vector<Value> out;
+  const int search = ++searches_;
+  for (int n : nodes) marked_[n] = search;
   for (int n : nodes)
     for (int r = 0; r < static_cast<int>(g_.nodes[n].results.size()); r++) {
-      const Value v{n, r};
-      bool needed = outputs_.count(v) > 0;
-      if (const auto it = readers_.find(v); it != readers_.end() && !needed)
-        needed = std::ranges::any_of(
-            it->second, [&](int reader) { return !std::ranges::binary_search(nodes, reader); });
-      if (needed) out.push_back(v);
+      const size_t at = values_.of({n, r});
+      if (outputs_[at] ||
+          std::ranges::any_of(readers_[at], [&](int reader) { return marked_[reader] != search; }))
+        out.push_back({n, r});
     }
   if (out.empty() && !nodes.empty()) out.push_back({nodes.back(), 0});
   return out;

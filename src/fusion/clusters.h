@@ -6,6 +6,20 @@
 
 namespace tektite {
 
+/// Values of a graph as numbers, one after the other: places in vectors.
+class ValueNumbers {
+ public:
+  explicit ValueNumbers(const Graph& g) {
+    for (const Node& n : g.nodes) first_.push_back(size_), size_ += n.results.size();
+  }
+  size_t of(const Value& v) const { return first_[v.node] + static_cast<size_t>(v.result); }
+  size_t size() const { return size_; }
+
+ private:
+  std::vector<size_t> first_;
+  size_t size_ = 0;
+};
+
 /// A set of nodes that will be one kernel. Nodes that cost nothing to repeat (views, cheap maps) belong to none: every reader has
 /// its own copy.
 struct Cluster {
@@ -33,6 +47,8 @@ class Clusters {
   /// Would one cluster of both leave and re-enter? Answers a cluster on the way round, or -1.
   int wayRound(int a, int b) const;
   void merge(int into, int from);
+  /// Takes all but the first `count` nodes into a cluster of their own, which it answers.
+  int split(int c, size_t count);
   /// One cluster for each node of the input model.
   void joinOrigins();
 
@@ -55,10 +71,14 @@ class Clusters {
   const Graph& g_;
   std::vector<bool> repeated_;
   std::vector<std::vector<Value>> sources_;
-  std::map<Value, std::vector<int>>
-      readers_;  ///< nodes of clusters that read a value, through repeated nodes
-  std::set<Value> outputs_;
+  const ValueNumbers values_;
+  std::vector<std::vector<int>>
+      readers_;                ///< [value] nodes of clusters that read it, through repeated nodes
+  std::vector<bool> outputs_;  ///< [value]
+  mutable std::vector<int> marked_;  ///< [node] the search that saw it last
+  mutable int searches_ = 0;
   void classify(const FusionOptions&);
+  void describe(int c);  ///< flags and neighbours, from its nodes
   bool attached(const Node&, const std::vector<std::vector<int>>& users) const;
 };
 /// Does the view only drop or add axes of extent 1?

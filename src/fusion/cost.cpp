@@ -28,7 +28,6 @@ constexpr double kStagedSlots = 8;    // an element brought there
 constexpr int kLineBytes = 64;
 constexpr double kMatrixGain = 8, kMatrixStagedSlots = 1.6;  // the same by matrix instructions
 constexpr double kDirectSlots = 4;  // a multiplication whose operands a thread loads for itself
-constexpr double kPanelBytes = 20 << 10;
 
 int64_t sizeOf(const Span& s, int64_t extent) { return std::clamp<int64_t>(s.size, 0, extent); }
 

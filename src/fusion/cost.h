@@ -21,6 +21,9 @@ struct StageWork {
 };
 StageWork workOf(const Stage&, const StageSet&);
 
+constexpr int64_t kPanelBytes =
+    20 << 10;  ///< of a team's shared memory, for the operands of its products
+
 /// How the tiled axes are cut: a size each, the order of those with several tiles, and how many of these are the grid.
 struct Tiling {
   std::vector<int64_t> tile;

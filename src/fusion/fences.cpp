@@ -67,4 +67,11 @@ bool Fences::between(const std::vector<int>& a, const std::vector<int>& b) const
   });
 }
 
+bool Fences::together(const std::vector<int>& a, const std::vector<int>& b) const {
+  const auto part = [](const Pair& p, const std::vector<int>& set) {
+    return meets(set, p.from) || meets(set, p.to);
+  };
+  return std::ranges::any_of(forced_, [&](const Pair& p) { return part(p, a) && part(p, b); });
+}
+
 }  // namespace tektite

@@ -10,6 +10,8 @@ class Fences {
   Fences(const Graph&, const FusionOptions&);
   /// Does a cut lie between these two sets of nodes?
   bool between(const std::vector<int>& a, const std::vector<int>& b) const;
+  /// Are both part of what one forced fusion names?
+  bool together(const std::vector<int>& a, const std::vector<int>& b) const;
   struct Pair {
     std::vector<int> from, to;  ///< nodes, ascending; `to` empty: all others
     std::string fromName, toName;

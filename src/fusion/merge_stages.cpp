@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "fusion/stages.h"
+#include "ir/rewriter.h"
 #include "support/check.h"
 
 namespace tektite {
@@ -232,10 +233,23 @@ class Merger {
   static Stage applied(const Stage& s, const std::unordered_map<std::string, Expr>& to,
                        const Ranges& ranges) {
     if (to.empty()) return s;
-    return mapped(s, [&](const Expr& e) { return simplify(substitute(e, to), ranges); });
+    Rewriter placed = substituting(to);
+    if (std::ranges::all_of(to, [](const auto& t) { return t.second.template as<Var>(); }))
+      return mapped(s, [&](const Expr& e) { return placed(e); });
+    return mapped(s, [&](const Expr& e) { return simplify(placed(e), ranges); });
   }
   static void addRanges(const Stage& s, Ranges& out) {
     for (const StageAxis& a : s.axes) out[a.var] = {0, std::max<int64_t>(a.extent - 1, 0)};
+  }
+
+  /// Where axes only change their names: those of the guest for those of the host. The smaller of two stages is renamed.
+  static std::optional<std::unordered_map<std::string, Expr>> inverse(const Binding& b) {
+    std::unordered_map<std::string, Expr> out;
+    for (const auto& [name, e] : b.guest) {
+      const Var* v = e.as<Var>();
+      if (!v || !out.emplace(v->name, var(name)).second) return {};
+    }
+    return b.host.empty() ? std::optional(std::move(out)) : std::nullopt;
   }
 
   /// One nest of both: `behind`, the guest's stores follow the host's reductions; else they come before them.
@@ -243,7 +257,12 @@ class Merger {
     Ranges ranges;
     addRanges(s_[host], ranges);
     addRanges(s_[i], ranges);
-    Stage h = applied(s_[host], b.host, ranges), g = applied(s_[i], b.guest, ranges);
+    const auto back =
+        storesOf(s_[i]).size() > storesOf(s_[host]).size() ? inverse(b) : std::nullopt;
+    Stage h = applied(s_[host], back ? *back : b.host, ranges),
+          g = back ? s_[i] : applied(s_[i], b.guest, ranges);
+    for (StageAxis& a : h.axes)
+      if (back && back->count(a.var)) a.var = back->at(a.var).as<Var>()->name;
     std::vector<StageAxis> axes;
     for (const StageAxis& a : h.axes) {
       const auto it = b.split.find(a.var);
@@ -260,22 +279,22 @@ class Merger {
     const Stage& from = behind ? h : g;
     const auto& values = behind ? from.outer : from.inner;
     bool same = true;
-    const auto inlined = [&](const Expr& root) {
-      return rewrite(root, [&](const Expr& e) -> Expr {
-        const Load* l = e.as<Load>();
-        if (!l) return {};
-        const auto store = std::ranges::find(values, l->buffer, &StageStore::buffer);
-        if (store == values.end()) return {};
-        same &= sameIndex(store->index, l->index);
-        return store->value;
-      });
-    };
+    std::map<std::string, const StageStore*> stored;
+    for (const StageStore& store : values) stored.emplace(store.buffer, &store);
+    Rewriter inlined([&](const Expr&, const Expr& e) -> Expr {
+      const Load* l = e.as<Load>();
+      const auto store = l ? stored.find(l->buffer) : stored.end();
+      if (store == stored.end()) return {};
+      same &= sameIndex(store->second->index, l->index);
+      return store->second->value;
+    });
+    const auto inlining = [&](const Expr& e) { return inlined(e); };
     if (behind) {
-      g = mapped(g, inlined);
+      g = mapped(g, inlining);
       if (!same) return false;
       h.outer.insert(h.outer.end(), g.inner.begin(), g.inner.end());
     } else {
-      h = mapped(h, inlined);
+      h = mapped(h, inlining);
       if (!same) return false;
       h.inner.insert(h.inner.begin(), g.inner.begin(), g.inner.end());
     }
@@ -321,7 +340,8 @@ class Merger {
       return !freeVars(e).empty() && mine.count(substitute(e, names).hash());
     });
     if (!shares) return false;
-    Stage g = mapped(right, [&](const Expr& e) { return substitute(e, names); });
+    Rewriter renamed = substituting(names);
+    Stage g = mapped(right, [&](const Expr& e) { return renamed(e); });
     Stage h = left;
     h.inner.insert(h.inner.end(), g.inner.begin(), g.inner.end());
     h.accumulators.insert(h.accumulators.end(), g.accumulators.begin(), g.accumulators.end());

@@ -1,35 +1,135 @@
 #include "fusion/peak.h"
 
 #include <algorithm>
+#include <numeric>
+
+#include "fusion/cost.h"
+#include "fusion/stages.h"
 
 namespace tektite {
 
-Peak peakOf(const Graph& g, const Clusters& clusters) {
-  const std::vector<int> order = clusters.order();
-  std::vector<int> place(clusters.list.size(), -1);
-  for (size_t i = 0; i < order.size(); i++) place[order[i]] = static_cast<int>(i);
-  std::vector<int64_t> change(order.size() + 1, 0);
-  std::map<Value, int> last;
+PeakMemory::PeakMemory(const Graph& g, const Clusters& clusters,
+                       const std::function<int64_t(int)>& own)
+    : g_(g),
+      clusters_(clusters),
+      order_(clusters.order()),
+      place_(clusters.list.size(), -1),
+      alive_(order_.size()),
+      readers_(g.nodes.size()) {
+  for (size_t i = 0; i < order_.size(); i++) place_[order_[i]] = static_cast<int>(i);
+  for (const int c : order_) own_.push_back(own(c));
+  const ValueNumbers numbers(g);
+  std::vector<int> last(numbers.size(), -1);
   for (size_t n = 0; n < g.nodes.size(); n++) {
     if (clusters.of[n] < 0) continue;
-    for (const Value& v : clusters.sources(static_cast<int>(n)))
-      last[v] = std::max(last[v], place[clusters.of[n]]);
+    for (const Value& v : clusters.sources(static_cast<int>(n))) {
+      last[numbers.of(v)] = std::max(last[numbers.of(v)], place_[clusters.of[n]]);
+      readers_[v.node].push_back(static_cast<int>(n));
+    }
   }
-  for (const Value& v : g.outputs) last.erase(v);
-  for (const auto& [v, end] : last) {
-    const int begin = place[clusters.of[v.node]];
-    if (begin == end) continue;  // inside one kernel
-    const int64_t size = g.type(v).elements() * bytes(g.type(v).dtype);
-    change[static_cast<size_t>(begin)] += size;
-    change[static_cast<size_t>(end) + 1] -= size;
+  for (const Value& v : g.outputs) last[numbers.of(v)] = -1;
+  std::vector<int64_t> change(order_.size() + 1);
+  for (int n = 0; n < static_cast<int>(g.nodes.size()); n++)
+    for (int r = 0; r < static_cast<int>(g.nodes[n].results.size()); r++) {
+      const Value v{n, r};
+      const int end = last[numbers.of(v)], begin = end < 0 ? -1 : place_[clusters.of[n]];
+      if (begin == end) continue;  // inside one kernel, or no intermediate
+      const int64_t size = g.type(v).elements() * tektite::bytes(g.type(v).dtype);
+      uses_.push_back({v, size, begin, end});
+      change[static_cast<size_t>(begin)] += size;
+      change[static_cast<size_t>(end) + 1] -= size;
+    }
+  std::partial_sum(change.begin(), change.end() - 1, alive_.begin());
+  for (size_t i = 0; i < alive_.size(); i++) alive_[i] += own_[i];
+}
+
+int64_t PeakMemory::bytes() const { return alive_.empty() ? 0 : *std::ranges::max_element(alive_); }
+
+std::vector<int> PeakMemory::over(int64_t most) const {
+  std::vector<int> out;
+  for (size_t i = 0; i < order_.size(); i++)
+    if (alive_[i] > most) out.push_back(order_[i]);
+  return out;
+}
+
+std::vector<int> PeakMemory::holding(int cluster) const {
+  std::set<int> out;
+  for (const Use& u : uses_)
+    if (u.begin <= place_[cluster] && u.end >= place_[cluster])
+      out.insert({order_[static_cast<size_t>(u.begin)], order_[static_cast<size_t>(u.end)]});
+  return {out.begin(), out.end()};
+}
+
+std::vector<size_t> PeakMemory::cuts(int cluster) const {
+  const std::vector<int>& nodes = clusters_.list[cluster].nodes;
+  const int here = place_[cluster];
+  const size_t count = nodes.size();
+  const auto at = [&](int node) {
+    return static_cast<size_t>(std::ranges::lower_bound(nodes, node) - nodes.begin());
+  };
+  const auto lastInside = [&](const Value& v) {
+    size_t last = 0;
+    for (int reader : readers_[v.node])
+      if (clusters_.of[reader] == cluster && std::ranges::count(clusters_.sources(reader), v))
+        last = std::max(last, at(reader));
+    return last;
+  };
+  // What is alive in the first part and in the second, where the cut is before node p.
+  std::vector<int64_t> first(count + 1), second(count + 1);
+  const auto add = [&](std::vector<int64_t>& to, size_t from, size_t until, int64_t size) {
+    for (size_t p = from; p < until; p++) to[p] += size;
+  };
+  const size_t end = count + 1;
+  for (const Use& u : uses_) {
+    if (u.begin > here || u.end < here || clusters_.of[u.value.node] == cluster) continue;
+    add(first, 0, end, u.size);
+    add(second, 0, u.end > here ? end : lastInside(u.value) + 1, u.size);
   }
-  Peak peak;
-  int64_t now = 0;
-  for (size_t i = 0; i < order.size(); i++) {
-    now += change[i];
-    if (now > peak.bytes) peak = {now, order[i]};
+  for (size_t i = 0; i < count; i++)
+    for (int r = 0; r < static_cast<int>(g_.nodes[nodes[i]].results.size()); r++) {
+      const Value v{nodes[i], r};
+      const bool outside = std::ranges::any_of(
+          readers_[v.node], [&](int reader) { return clusters_.of[reader] != cluster; });
+      if (std::ranges::count(g_.outputs, v)) continue;
+      const int64_t size = g_.type(v).elements() * tektite::bytes(g_.type(v).dtype);
+      const size_t until =
+          outside ? end : lastInside(v) + 1;  // a cut behind its last reader leaves it inside
+      add(first, i + 1, until, size);
+      add(second, outside ? 0 : i + 1, until, size);
+    }
+  std::vector<size_t> out(count > 0 ? count - 1 : 0);
+  std::iota(out.begin(), out.end(), 1);
+  const auto worst = [&](size_t p) { return std::max(first[p], second[p]); };
+  const auto middle = [&](size_t p) { return p > count - p ? p - (count - p) : (count - p) - p; };
+  std::ranges::sort(out, {}, [&](size_t p) { return std::pair(worst(p), middle(p)); });
+  return out;
+}
+
+int64_t mainScratchOf(const GroupPlan& plan, const Target& target) {
+  int64_t all = 0;
+  if (plan.scan) {
+    for (const PlanBuffer& b : plan.buffers)
+      if (b.kind == PlanBuffer::Scratch) all += b.type.elements() * bytes(b.type.dtype);
+    return all > target.last().bytes ? all : 0;
   }
-  return peak;
+  const Level* shared = target.kind == "gpu" ? target.level("shared") : nullptr;
+  for (const TileList& list : plan.lists) {
+    if (!shared) break;
+    int64_t tiles = 1, room = shared->bytes - kPanelBytes;
+    for (const TileAxis& t : list.tiles)
+      if (t.grid) tiles *= t.count();
+    const std::set<std::string> used = buffersOf(list.stages);
+    std::vector<int64_t> sizes;
+    for (const PlanBuffer& b : plan.buffers) {
+      if (b.kind != PlanBuffer::Scratch || !used.count(b.name)) continue;
+      sizes.push_back(bytes(b.type.dtype));
+      for (const Region& r : b.region) sizes.back() *= std::max<int64_t>(r.size, 0);
+    }
+    std::ranges::sort(sizes);  // the smallest lie in shared memory
+    for (const int64_t n : sizes)
+      if ((room -= n) < 0) all += n * tiles;
+  }
+  return all > target.last().bytes ? all : 0;
 }
 
 }  // namespace tektite

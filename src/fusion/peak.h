@@ -1,14 +1,39 @@
 #pragma once
+#include <functional>
+
 #include "fusion/clusters.h"
 
 namespace tektite {
 
-/// Memory for what passes between kernels, were these clusters run in order, each value kept until its last reader. The program's inputs,
-/// outputs and constants are not counted: they are there in any case.
-struct Peak {
-  int64_t bytes = 0;
-  int cluster = -1;  ///< that runs when most is alive; -1: nothing ever is
+/// Memory for what passes between kernels, were these clusters run in order, each value kept until its last reader, and for what kernels keep
+/// in main memory while they run (`own`, of a cluster). The program's inputs, outputs and constants are not counted: they are there in any case.
+class PeakMemory {
+ public:
+  PeakMemory(const Graph&, const Clusters&, const std::function<int64_t(int cluster)>& own);
+  int64_t bytes() const;  ///< when most is alive
+  std::vector<int> over(
+      int64_t most) const;  ///< the clusters that run while more than that is alive
+  std::vector<int> holding(
+      int cluster) const;  ///< those that write or read last what is alive while it runs
+  /// Places where the cluster's nodes could be cut in two kernels, by how much would be alive then, least first: how many nodes come before.
+  std::vector<size_t> cuts(int cluster) const;
+
+ private:
+  struct Use {
+    Value value;
+    int64_t size;
+    int begin, end;  ///< places in the order of its writer and last reader
+  };
+  const Graph& g_;
+  const Clusters& clusters_;
+  std::vector<int> order_, place_;
+  std::vector<int64_t> alive_, own_;       ///< [place]
+  std::vector<Use> uses_;                  ///< of values that pass between kernels
+  std::vector<std::vector<int>> readers_;  ///< [node] of the clusters' nodes that read it
 };
-Peak peakOf(const Graph&, const Clusters&);
+
+/// Bytes that a kernel keeps in main memory while it runs: scratch of teams that shared memory doesn't hold, and what a scan keeps from step
+/// to step. What the last cache holds doesn't count.
+int64_t mainScratchOf(const GroupPlan&, const Target&);
 
 }  // namespace tektite

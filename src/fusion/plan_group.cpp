@@ -325,9 +325,9 @@ AccessOf accessesOf(const Graph& body) {
 }
 
 PlanResult planBody(const Graph& body, const AccessOf& access, const Target& target,
-                    const FusionOptions& options, const Orders& orders) {
+                    const FusionOptions& options, PlanMemory& memory, const Orders& orders) {
   if (std::ranges::any_of(body.nodes, [](const Node& n) { return n.as<Scan>(); }))
-    return planScan(body, target, options);
+    return planScan(body, target, options, memory);
   auto defs = defsOf(body, access);
   if (const Refusal* r = std::get_if<Refusal>(&defs)) return {nullptr, *r};
   StageSet set = formStages(body, std::get<Defs>(defs));
@@ -382,7 +382,8 @@ PlanResult planBody(const Graph& body, const AccessOf& access, const Target& tar
 
 PlanResult planGroup(const Graph& body, const Target& target, const FusionOptions& options,
                      const Orders& orders) {
-  return planBody(body, accessesOf(body), target, options, orders);
+  PlanMemory memory;
+  return planBody(body, accessesOf(body), target, options, memory, orders);
 }
 
 }  // namespace tektite

@@ -39,10 +39,12 @@ struct PartGraph {
 
 class ScanPlanner {
  public:
-  ScanPlanner(const Graph& g, const Target& target, const FusionOptions& options)
+  ScanPlanner(const Graph& g, const Target& target, const FusionOptions& options,
+              PlanMemory& memory)
       : g_(g),
         target_(target),
         options_(options),
+        memory_(memory),
         role_(g.nodes.size(), Before),
         launchSeconds_(target.launchSeconds) {
     options_.cut.clear();  // names are those of the graph around
@@ -80,6 +82,7 @@ class ScanPlanner {
   const Graph& g_;
   Target target_;
   FusionOptions options_;
+  PlanMemory& memory_;
   std::vector<Role> role_;
   std::vector<Layer> scans_;
   const double launchSeconds_;
@@ -298,10 +301,20 @@ class ScanPlanner {
     if (i >= scan.states + scan.scanned) return {bufferOf(v), {}};
     return {bufferOf(v), sliceAt(s, static_cast<size_t>(i - scan.states), v)};
   }
+  std::shared_ptr<const Fused> fusedBody(const Graph& body) {
+    Hasher h;
+    h.add(body.hash());
+    for (const Node& n : body.nodes) h.add(n.origin);  // stages are named by them
+    std::shared_ptr<const Fused>& fused = memory_.bodies[h.finish()];
+    if (!fused) {
+      fused = std::make_shared<const Fused>(fuse(body, target_, options_));
+      steps_ += fused->steps;
+    }
+    return fused;
+  }
   void each(const Layer& s) {
     std::vector<std::vector<ScanPort>> places;
-    const Fused fused = fuse(stepBody(s, places), target_, options_);
-    steps_ += fused.steps;
+    const Fused& fused = *fusedBody(stepBody(s, places));
     std::map<Value, std::vector<ScanPort>> at;
     std::map<Value, int> phases;
     int inputs = 0;
@@ -393,8 +406,9 @@ bool isKernelScan(const Node& node) {
          });
 }
 
-PlanResult planScan(const Graph& body, const Target& target, const FusionOptions& options) {
-  return ScanPlanner(body, target, options).run();
+PlanResult planScan(const Graph& body, const Target& target, const FusionOptions& options,
+                    PlanMemory& memory) {
+  return ScanPlanner(body, target, options, memory).run();
 }
 
 }  // namespace tektite

@@ -1,5 +1,5 @@
 #pragma once
-#include "fusion/fuse.h"
+#include "fusion/plan_body.h"
 
 namespace tektite {
 
@@ -8,7 +8,7 @@ bool isKernelScan(const Node&);
 
 /// The plan of a body with scans of equal steps: a scan's body is fused as any graph, and its groups run once a step. A scan may read slices
 /// that another one stacks; other nodes come ahead of all steps or behind them.
-PlanResult planScan(const Graph& body, const Target&, const FusionOptions&);
+PlanResult planScan(const Graph& body, const Target&, const FusionOptions&, PlanMemory&);
 
 /// Does a tile of the part read no state but at the elements that it stores itself? Then it can run all steps by itself.
 bool readsOwnStates(const ScanPart&);

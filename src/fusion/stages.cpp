@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <set>
-#include <unordered_set>
 
 #include "fusion/merge_stages.h"
+#include "ir/rewriter.h"
 #include "support/check.h"
 
 namespace tektite {
@@ -249,7 +249,8 @@ class StageFormer {
     for (size_t i = 0; i < s.axes.size(); i++) names[s.axes[i].var] = var("i" + std::to_string(i));
     std::vector<StageAxis> axes = s.axes;
     for (size_t i = 0; i < axes.size(); i++) axes[i].var = "i" + std::to_string(i);
-    s = mapped(s, [&](const Expr& e) { return substitute(e, names); });
+    Rewriter renamed = substituting(names);
+    s = mapped(s, [&](const Expr& e) { return renamed(e); });
     s.axes = std::move(axes);
     s.contraction = s.accumulators.size() == 1 && s.accumulators[0].combine.name == "sum" &&
                     s.inner.empty() && isProductOfLoads(s.accumulators[0].values[0]) && hasReuse(s);
@@ -304,12 +305,9 @@ class StageFormer {
 
 std::vector<Expr> loadsOf(const Stage& s) {
   std::vector<Expr> out;
-  std::unordered_set<Hash> seen;
-  const auto look = [&](const Expr& root) {
-    if (!root) return;
-    for (Expr& e : loadsOf(root))
-      if (seen.insert(e.hash()).second) out.push_back(std::move(e));
-  };
+  Walker look([&](const Expr& e) {
+    if (e.as<Load>()) out.push_back(e);
+  });
   for (const auto* stores : {&s.inner, &s.outer})
     for (const StageStore& store : *stores) {
       for (const Expr& e : store.index) look(e);

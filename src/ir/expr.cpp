@@ -1,8 +1,8 @@
 #include "ir/expr.h"
 
 #include <algorithm>
-#include <unordered_set>
 
+#include "ir/rewriter.h"
 #include "ir/scalar_eval.h"
 #include "support/check.h"
 #include "support/overloaded.h"
@@ -180,78 +180,72 @@ std::optional<int64_t> asInteger(const Expr& e) {
 }
 bool isConstant(const Expr& e, int64_t value) { return asInteger(e) == value; }
 
-namespace {
-
-/// Bottom-up; `replace` sees the node as it was and as it is over rewritten children.
-Expr rebuilt(const Expr& root,
-             const std::function<Expr(const Expr& was, const Expr& now)>& replace) {
-  std::unordered_map<Hash, Expr> done;
-  const std::function<Expr(const Expr&)> go = [&](const Expr& e) -> Expr {
-    if (const auto it = done.find(e.hash()); it != done.end()) return it->second;
-    const auto all = [&](const std::vector<Expr>& list, bool& changed) {
-      std::vector<Expr> out;
-      for (const Expr& x : list) {
-        out.push_back(go(x));
-        changed |= out.back().get() != x.get();
-      }
-      return out;
-    };
-    bool changed = false;
-    Expr now = std::visit(
-        overloaded{[&](const Imm&) { return e; }, [&](const Var&) { return e; },
-                   [&](const Load& l) {
-                     auto index = all(l.index, changed);
-                     return changed ? load(l.buffer, e.type(), std::move(index)) : e;
-                   },
-                   [&](const Cast& c) {
-                     Expr arg = go(c.arg);
-                     return arg.get() == c.arg.get() ? e : cast(e.type(), std::move(arg));
-                   },
-                   [&](const Apply& a) {
-                     auto args = all(a.args, changed);
-                     return changed ? apply(a.op, std::move(args)) : e;
-                   }},
-        e->kind);
-    if (Expr r = replace(e, now)) now = std::move(r);
-    done.emplace(e.hash(), now);
-    return now;
+Expr Rewriter::operator()(const Expr& e) {
+  if (!e) return e;
+  if (const auto it = done_.find(e.hash()); it != done_.end()) return it->second;
+  const auto all = [&](const std::vector<Expr>& list, bool& changed) {
+    std::vector<Expr> out;
+    out.reserve(list.size());
+    for (const Expr& x : list) {
+      out.push_back((*this)(x));
+      changed |= out.back().get() != x.get();
+    }
+    return out;
   };
-  return root ? go(root) : root;
+  bool changed = false;
+  Expr now =
+      std::visit(overloaded{[&](const Imm&) { return e; }, [&](const Var&) { return e; },
+                            [&](const Load& l) {
+                              auto index = all(l.index, changed);
+                              return changed ? load(l.buffer, e.type(), std::move(index)) : e;
+                            },
+                            [&](const Cast& c) {
+                              Expr arg = (*this)(c.arg);
+                              return arg.get() == c.arg.get() ? e : cast(e.type(), std::move(arg));
+                            },
+                            [&](const Apply& a) {
+                              auto args = all(a.args, changed);
+                              return changed ? apply(a.op, std::move(args)) : e;
+                            }},
+                 e->kind);
+  if (Expr r = replace_(e, now)) now = std::move(r);
+  done_.emplace(e.hash(), now);
+  return now;
 }
 
-}  // namespace
+Rewriter substituting(const std::unordered_map<std::string, Expr>& variables) {
+  return Rewriter([&variables](const Expr& was, const Expr&) -> Expr {
+    // all at once: what comes in is not replaced again
+    if (const Var* v = was.as<Var>())
+      if (const auto it = variables.find(v->name); it != variables.end()) return it->second;
+    return {};
+  });
+}
 
 Expr rewrite(const Expr& root, const std::function<Expr(const Expr&)>& replace) {
-  return rebuilt(root, [&](const Expr&, const Expr& now) { return replace(now); });
+  return Rewriter([&](const Expr&, const Expr& now) { return replace(now); })(root);
 }
 
 Expr substitute(const Expr& root, const std::unordered_map<std::string, Expr>& variables) {
-  return rebuilt(root,
-                 [&](const Expr& was,
-                     const Expr&) -> Expr {  // all at once: what comes in is not replaced again
-                   if (const Var* v = was.as<Var>())
-                     if (const auto it = variables.find(v->name); it != variables.end())
-                       return it->second;
-                   return {};
-                 });
+  return substituting(variables)(root);
+}
+
+void Walker::operator()(const Expr& e) {
+  if (!e || !seen_.insert(e.hash()).second) return;
+  std::visit(overloaded{[](const Imm&) {}, [](const Var&) {},
+                        [&](const Load& l) {
+                          for (const Expr& x : l.index) (*this)(x);
+                        },
+                        [&](const Cast& c) { (*this)(c.arg); },
+                        [&](const Apply& a) {
+                          for (const Expr& x : a.args) (*this)(x);
+                        }},
+             e->kind);
+  see_(e);
 }
 
 void visit(const Expr& root, const std::function<void(const Expr&)>& see) {
-  std::unordered_set<Hash> seen;
-  const std::function<void(const Expr&)> go = [&](const Expr& e) {
-    if (!e || !seen.insert(e.hash()).second) return;
-    std::visit(overloaded{[](const Imm&) {}, [](const Var&) {},
-                          [&](const Load& l) {
-                            for (const Expr& x : l.index) go(x);
-                          },
-                          [&](const Cast& c) { go(c.arg); },
-                          [&](const Apply& a) {
-                            for (const Expr& x : a.args) go(x);
-                          }},
-               e->kind);
-    see(e);
-  };
-  go(root);
+  Walker([&see](const Expr& e) { see(e); })(root);
 }
 
 std::vector<std::string> freeVars(const Expr& root) {

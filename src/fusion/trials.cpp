@@ -1,0 +1,145 @@
+#include "fusion/trials.h"
+
+#include <algorithm>
+
+#include "fusion/peak.h"
+#include "support/check.h"
+
+namespace tektite {
+namespace {
+
+Hash kindHash(const Node& n) {
+  Node bare = n;
+  bare.operands.clear();
+  if (const Const* c = n.as<Const>(); c && c->data) {
+    if (const Expr value = scalarConstant(n)) return value.hash();
+    bare.kind = Input{};
+    return Hasher().add(hashOf(bare)).add(7).finish();
+  }
+  return hashOf(bare);
+}
+
+Hash typeHash(const TensorType& t) {
+  Hasher h;
+  h.add(static_cast<uint64_t>(t.dtype));
+  for (const Expr& e : t.shape) h.add(e.hash());
+  return h.finish();
+}
+
+}  // namespace
+
+Trials::Trials(const Graph& g, const Target& target, const FusionOptions& options,
+               PlanMemory& memory)
+    : g_(g),
+      target_(target),
+      options_(options),
+      memory_(memory),
+      values_(g),
+      access_(accessesOf(g)),
+      numbers_(values_.size()),
+      seen_(values_.size()) {
+  nodeHash_.reserve(g.nodes.size());
+  for (const Node& n : g.nodes) {
+    nodeHash_.push_back(kindHash(n));
+    for (const TensorType& t : n.results)
+      valueHash_.push_back(n.as<Const>() ? nodeHash_.back() : typeHash(t));
+  }
+}
+
+/// What these nodes compute, whatever they are called and wherever they stand.
+Hash Trials::keyOf(const std::vector<int>& inside, const std::vector<Value>& outputs) {
+  Hasher h;
+  // a scan's plan has the constants of its parts
+  const bool scan = std::ranges::any_of(inside, [&](int n) { return g_.nodes[n].as<Scan>(); });
+  calls_++;
+  uint64_t next = 0;
+  for (int n : inside) {
+    h.add(nodeHash_[n]);
+    for (const Value& v : g_.nodes[n].operands) {
+      const size_t at = values_.of(v);
+      const bool isNew = seen_[at] != calls_;
+      if (isNew) seen_[at] = calls_, numbers_[at] = next++;
+      h.add(numbers_[at]);
+      if (!isNew) continue;
+      h.add(valueHash_[at]);
+      const Const* c = scan ? g_.node(v).as<Const>() : nullptr;
+      if (c && c->data) h.add(c->data->hash());
+    }
+    for (int r = 0; r < static_cast<int>(g_.nodes[n].results.size()); r++) {
+      const size_t at = values_.of({n, r});
+      seen_[at] = calls_, numbers_[at] = next++;
+    }
+  }
+  for (const Value& v : outputs) h.add(numbers_[values_.of(v)]);
+  return h.finish();
+}
+Hash Trials::keyOf(const Clusters::Body& b) {
+  std::vector<int> inside;
+  for (size_t i = 0; i < b.from.size(); i++)
+    if (!b.graph.nodes[i].as<Input>() && !b.graph.nodes[i].as<Const>()) inside.push_back(b.from[i]);
+  return keyOf(inside, b.outputs);
+}
+
+AccessOf Trials::accessOfBody(const Clusters::Body& b) const {
+  AccessOf out(b.from.size());
+  for (size_t i = 0; i < b.from.size(); i++)
+    if (!b.graph.nodes[i].as<Input>()) out[i] = access_[b.from[i]];
+  return out;
+}
+PlanResult Trials::planned(const Clusters::Body& b) {
+  PlanResult r = planBody(b.graph, accessOfBody(b), target_, options_, memory_);
+  steps += r.steps;
+  return r;
+}
+
+std::shared_ptr<const GroupPlan> Trials::planOf(const Clusters::Body& b) {
+  auto& plan = plans_[keyOf(b)];
+  if (!plan) {
+    const PlanResult r = planned(b);
+    TEKTITE_CHECK(r.plan, "no plan of one group: {}\n{}", toText(r.refusal), toText(b.graph));
+    plan = r.plan;
+  }
+  return plan;
+}
+
+const Trial& Trials::of(const Clusters& clusters, const std::vector<int>& nodes) {
+  const Hash key = keyOf(clusters.withRepeated(nodes), clusters.neededOutside(nodes));
+  if (const auto it = trials_.find(key); it != trials_.end()) return it->second;
+  Trial t;
+  const PlanResult r = planned(clusters.bodyOf(nodes));
+  t.refusal = r.refusal;
+  if (r.plan) {
+    t.cost = r.plan->cost;
+    t.seconds = t.cost.seconds;
+    t.mainBytes = mainScratchOf(*r.plan, target_);
+    t.tiles = 0;
+    for (const TileList& list : r.plan->lists) {
+      double n = 1;
+      for (const TileAxis& a : list.tiles)
+        if (a.grid) n *= static_cast<double>(a.count());
+      t.tiles += n;
+    }
+    plans_[key] = r.plan;
+  }
+  return trials_[key] = t;
+}
+
+Refusal Trials::verdict(const Trial& t, double apart) const {
+  if (t.refusal.reason != Reason::None) return t.refusal;
+  const Level* l2 = target_.level(target_.hasExplicitMemory() ? target_.scratch : "l2");
+  const double room = static_cast<double>(l2 ? l2->bytes : target_.last().bytes);
+  if (t.cost.recompute > t.cost.mostRecompute)
+    return {Reason::Recompute, t.cost.recompute, t.cost.mostRecompute, ""};
+  if (static_cast<double>(t.cost.scratchBytes) > room)
+    return {Reason::TooBigForLevel, static_cast<double>(t.cost.scratchBytes), room,
+            l2 ? l2->name : target_.last().name};
+  if (t.cost.registers > 2 * target_.vectorRegisters)
+    return {Reason::Registers, static_cast<double>(t.cost.registers),
+            static_cast<double>(target_.vectorRegisters), ""};
+  if (t.seconds < apart) return {};
+  if (t.tiles < target_.cores)
+    return {Reason::Parallelism, t.tiles, static_cast<double>(target_.cores), ""};
+  return {Reason::NoGain, apart, t.seconds, ""};
+}
+
+}  // namespace tektite
