@@ -408,6 +408,9 @@ bool isKernelScan(const Node& node) {
 
 PlanResult planScan(const Graph& body, const Target& target, const FusionOptions& options,
                     PlanMemory& memory) {
+  const auto scans = std::ranges::count_if(body.nodes, [](const Node& n) { return n.as<Scan>(); });
+  if (scans > 1 && target.cores == 1 && target.hasExplicitMemory())
+    return planScansInTurn(body, target, options, memory);
   return ScanPlanner(body, target, options, memory).run();
 }
 

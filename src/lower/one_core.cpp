@@ -145,6 +145,7 @@ class Resident {
  private:
   struct Found {
     Stmt alloc, copy;
+    std::string name;  ///< before it was found
   };
   const KernelModule& module_;
   const Target& target_;
@@ -168,18 +169,16 @@ class Resident {
       const Touched touched = touchedBy(f.body, module_);
       std::optional<Found> found = take(f.body, {f.var}, touched);
       if (!found) return;
-      const std::string name = found->alloc.as<Alloc>()->buffer.name,
-                        kept = fmt::format("{}_kept{}", name, count_++);
       const Copy& c = *found->copy.as<Copy>();
       Block around = {found->alloc, found->copy, {Sync{Sync::Queue, c.queue, 0}, ""}};
       around.push_back(loop);
-      loop = {BlockStmt{renamed(around, {{name, kept}})}, ""};
+      loop = {BlockStmt{std::move(around)}, ""};
       if (fits()) {
         Block& body = std::get<BlockStmt>(loop.kind).body;
         return hoist(body.back());
       }
       loop = before;
-      refused_.insert(name);
+      refused_.insert(found->name);
     }
   }
   std::set<std::string> refused_;
@@ -194,7 +193,9 @@ class Resident {
     for (size_t i = 0; i < block.size(); i++) {
       if (const Alloc* a = block[i].as<Alloc>(); a && !refused_.count(a->buffer.name))
         if (const auto at = onlyCopy(block, *a, bound, touched)) {
-          Found out{block[i], block[*at]};
+          const std::string name = a->buffer.name;
+          block = renamed(block, {{name, fmt::format("{}_kept{}", name, count_++)}});
+          Found out{block[i], block[*at], name};
           block.erase(block.begin() + static_cast<long>(*at));
           block.erase(block.begin() + static_cast<long>(i));
           return out;

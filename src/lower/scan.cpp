@@ -47,7 +47,8 @@ class ScanLowering {
     sync(kernel.body);
     Block body;
     sequence(body, next, scan_.each.size());
-    if (scan_.carried) {
+    if (scan_.each.empty()) {  // kernels one after the other
+    } else if (scan_.carried) {
       for (Stmt& s : body) kernel.body.push_back(insideTile(s));
       sync(kernel.body);
     } else {
@@ -56,7 +57,6 @@ class ScanLowering {
     }
     sequence(kernel.body, next, scan_.last.size());
     out_.kernel.module.kernels.push_back(std::move(kernel));
-    if (target_.hasExplicitMemory()) keepOnCore(out_.kernel.module, target_);
     return std::move(out_);
   }
 
@@ -106,17 +106,28 @@ class ScanLowering {
   Part lowerPart(const ScanPart& p) {
     const std::string prefix = fmt::format("p{}_", parts_.size());
     const bool dma = target_.hasExplicitMemory();
+    if (p.plan->scan) {
+      LoweredScan inner = ScanLowering(*p.plan, target_, scheduled_).run("part");
+      std::ranges::move(inner.parts, std::back_inserter(out_.parts));
+      return placed(p, inner.plan, std::move(inner.kernel), prefix);
+    }
     const GroupPlan prepared = dma ? *p.plan : prepare(*p.plan, target_);
     Schedule schedule =
         scheduled_ && !dma ? chooseSchedule(prepared, target_, threads_) : naiveSchedule(prepared);
     for (auto& list :
          schedule.team.lists)  // beyond a slice lies the next: copies wouldn't end there
       for (TeamStage& s : list) s.product.rows.copied = s.product.columns.copied = 0;
-    Part out{
-        &p,
+    out_.parts.emplace_back(prepared, schedule);
+    return placed(
+        p, prepared,
         dma ? lowerExplicit(prepared, target_, "part") : lower(prepared, schedule, target_, "part"),
-        {},
-        {}};
+        prefix);
+  }
+  /// A lowered part with the places of its parameters, and what it declares.
+  Part placed(const ScanPart& p, const GroupPlan& prepared, LoweredKernel lowered,
+              const std::string& prefix) {
+    const bool dma = target_.hasExplicitMemory();
+    Part out{&p, std::move(lowered), {}, {}};
     for (const Combine& c : out.lowered.module.combines)
       if (!out_.kernel.module.combine(c.name)) out_.kernel.module.combines.push_back(c);
     if (dma || threads_)
@@ -159,7 +170,6 @@ class ScanLowering {
         out.declared[a->buffer.name] = a->buffer;
         out.places[a->buffer.name] = {{prefix + a->buffer.name, {}}};
       }
-    out_.parts.emplace_back(prepared, schedule);
     return out;
   }
   /// Outputs stand in the body's order.
@@ -175,7 +185,7 @@ class ScanLowering {
   }
   void keepConstant(const ScanPart& p, PlanBuffer b, const std::string& prefix) {
     b.name = prefix + b.name;
-    b.constant = std::make_shared<const Node>(p.body->node(b.value));
+    if (!b.constant) b.constant = std::make_shared<const Node>(p.body->node(b.value));
     if (std::ranges::find(out_.plan.buffers, b.name, &PlanBuffer::name) == out_.plan.buffers.end())
       out_.plan.buffers.push_back(std::move(b));
   }
@@ -402,7 +412,9 @@ class ScanLowering {
 
 LoweredScan lowerScan(const GroupPlan& plan, const Target& target, const std::string& kernelName,
                       bool scheduled) {
-  return ScanLowering(plan, target, scheduled).run(kernelName);
+  LoweredScan out = ScanLowering(plan, target, scheduled).run(kernelName);
+  if (target.hasExplicitMemory()) keepOnCore(out.kernel.module, target);
+  return out;
 }
 
 }  // namespace tektite
