@@ -13,6 +13,8 @@ class Apart {
   void keep(const std::vector<int>& nodes,
             Refusal why);  ///< each by itself, but for those of one origin
   void forgetCuts();
+  bool hasCuts() const { return !whyCut_.empty(); }
+  void takeCuts(const Apart& from) { sides_ = from.sides_, whyCut_ = from.whyCut_; }
   /// Why these two sets of nodes are no one kernel, if that is so.
   std::optional<Refusal> between(const std::vector<int>& a, const std::vector<int>& b) const;
 

@@ -103,11 +103,34 @@ class Fuser {
     unfused.joinOrigins();
     most_ = memoryOf(unfused).bytes();
     for (int round = 0; round < kMostRounds; round++) {
-      if (!planned(false) && !planned(true)) begin(true);
+      planWithin();
       const auto slower = slowerThanParts(*clusters_, unfused, options_.profile.get());
       if (slower.empty()) return;
       for (const auto& [c, why] : slower) apart_.keep(clusters_->list[c].nodes, why);
     }
+  }
+  /// The sooner of two plans that keep no more alive than unfused, where the first one had to be cut for that.
+  void planWithin() {
+    const bool found = planned(false);
+    if (found && !apart_.hasCuts()) return;
+    const Clusters first = *clusters_;
+    const Refusals refusals = refusals_;
+    const Apart apart = apart_;
+    const double seconds = found ? allSeconds() : 0;
+    if (planned(true)) {
+      if (!found || allSeconds() < seconds) return;
+    } else if (!found) {
+      return begin(true);
+    }
+    clusters_.emplace(first);
+    refusals_ = refusals;
+    apart_.takeCuts(apart);
+  }
+  double allSeconds() {
+    double all = 0;
+    for (int c = 0; c < static_cast<int>(clusters_->list.size()); c++)
+      if (clusters_->list[c].alive && !clusters_->list[c].host) all += secondsOf(c);
+    return all;
   }
   /// All moves, and then cuts until no more is alive at once than unfused. `nodesWhole`: beginning with what unfused begins with, and
   /// cut only between that, so that there is a way.

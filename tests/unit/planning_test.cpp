@@ -1,4 +1,6 @@
 // Planning is near-linear: steps are counted (nodes that the oracle was asked about, stages that it costed), so that no clock is needed.
+#include <algorithm>
+
 #include "../evaluators.h"
 #include "fusion/fuse.h"
 #include "ir/builder.h"
@@ -108,6 +110,25 @@ TEST(Planning, DiamondIsOneKernel) {
   const Planned small = diamond(4), large = diamond(16);
   EXPECT_EQ(large.kernels, 1u);
   EXPECT_LT(large.steps, 6 * small.steps);
+}
+
+/// The bound on memory cuts kernels, and leaves them kernels: layers whose values just fit, one more value at a place and they would not.
+TEST(Planning, MemoryCutsKernelsInTwo) {
+  Builder b;
+  Value x = input(b, {512, 64});
+  for (int i = 0; i < 100; i++) {
+    const Value e = b.map("exp(a - b)", {x, b.reduce("max", x, {1})});
+    x = b.map("a / b", {e, b.reduce("sum", e, {1})});
+  }
+  b.graph.outputs = {x};
+  FusionOptions apart;
+  apart.unfused = true;
+  const Fused fused = fuse(b.graph, findTarget("cpu:avx2"), {}),
+              unfused = fuse(b.graph, findTarget("cpu:avx2"), apart);
+  EXPECT_LE(fused.peakBytes, unfused.peakBytes);
+  const auto kernels = std::ranges::count_if(
+      fused.graph.nodes, [](const Node& n) { return n.as<Group>() != nullptr; });
+  EXPECT_LE(kernels, 20);
 }
 
 TEST(Planning, NoLargeConstantIsFolded) {
