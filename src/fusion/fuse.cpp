@@ -331,7 +331,8 @@ class Fuser {
       return refuse(a, b, *r);
     if (!fitsCode(a, b)) return refuse(a, b, tooMuchCode(a, b));
     const double apart = secondsOf(a) + secondsOf(b), most = mostGain(a, b);
-    if (hasContract(a) && hasContract(b) && most < kLeastShare * apart)
+    const bool inTurn = scan && target_.hasExplicitMemory();  // cheap to plan
+    if (hasContract(a) && hasContract(b) && most < kLeastShare * apart && !inTurn)
       return refuse(a, b, {Reason::NoGain, apart, apart - most, "at best "});
     if (const int way = clusters_->wayRound(a, b); way >= 0)
       return refuse(a, b, {Reason::Cycle, 0, 0, nameOf(way)});

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "fusion/fences.h"
+#include "fusion/scan.h"
 #include "support/check.h"
 
 namespace tektite {
@@ -153,7 +154,7 @@ class Recorder {
   Refusal reasonOf(int from, int to) const {
     for (int n : {from, to}) {
       const Node& node = g_.nodes[n];
-      if (node.as<Branch>() || node.as<Loop>() || node.as<Scan>())
+      if (node.as<Branch>() || node.as<Loop>() || (node.as<Scan>() && !isKernelScan(node)))
         return {Reason::ControlFlow, 0, 0, ledgerName(g_, n)};
       if (const Call* c = node.as<Call>()) return {Reason::OpaqueCall, 0, 0, c->routine};
       if (node.as<Update>())
