@@ -39,6 +39,12 @@ struct Helper {
   std::string_view name, needs;
   std::string_view openCl, cuda, plain;  ///< cuda: for plain C++ too where `plain` is empty
 };
+// Two factors, of half the exponent each: the sum leaves n + 254 in the low bits.
+constexpr std::string_view kLdexp = R"(FN float ldexp_f32(float x, float n) {
+  const u32 low = (u32)bits_f32(n + 12583166.0f), first = low << 22 & 0x7f800000u;
+  return x * f32_of_bits((int)first) * f32_of_bits((int)((low << 23) - first));
+}
+)";
 // FN: what stands before a function. The texts are lines of their own.
 constexpr Helper kHelpers[] = {
     {"f64", "", "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n", "", ""},
@@ -54,6 +60,9 @@ constexpr Helper kHelpers[] = {
     {"f64_of_bits", "f64", "FN double f64_of_bits(i64 b) { return as_double(b); }\n",
      "FN double f64_of_bits(i64 b) { return __longlong_as_double(b); }\n",
      "FN double f64_of_bits(i64 b) { double x; memcpy(&x, &b, 8); return x; }\n"},
+    {"ldexp_f32", "bits_f32 f32_of_bits", kLdexp, kLdexp, ""},
+    {"ldexp_f64", "f64", "FN double ldexp_f64(double x, double n) { return ldexp(x, (int)n); }\n",
+     "FN double ldexp_f64(double x, double n) { return ldexp(x, (int)n); }\n", ""},
     {"f16_to_f32", "f32_of_bits",
      "FN float f16_to_f32(f16 h) { return vload_half(0, (const half*)&h); }\n",
      "FN float f16_to_f32(f16 h) { float x; asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(x) : \"h\"(h)); "

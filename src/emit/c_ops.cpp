@@ -126,6 +126,7 @@ Value Body::realOp(const Expr& e, const Apply& a) {
     case Op::Abs: return call("fabs");
     case Op::Sign: helper("sign_" + suffix); return call("sign_" + suffix);
     case Op::Fma: return callRounded("fma");
+    case Op::Ldexp: helper("ldexp_" + suffix); return callRounded("ldexp_" + suffix);
     case Op::Sqrt: return callRounded("sqrt");
     case Op::Floor: return call("floor");
     case Op::Ceil: return call("ceil");

@@ -55,6 +55,39 @@ Value Scalars::fma(const std::vector<Value>& x) {
   return convert("fptrunc", sum, typeOf(x[0]), x[0].type);
 }
 
+/// x * 2^n. AVX-512 has an instruction; elsewhere the power is two factors, of half the exponent each: a sum with 1.5 * 2^digits leaves
+/// n and twice the bias in the low bits.
+Value Scalars::ldexp(const Value& x, const Value& n) {
+  const int lanes = x.lanes;
+  if (target_.maskedMoves && x.type != DType::F64 && (lanes == 4 || lanes == 8 || lanes == 16)) {
+    const bool widest = lanes == 16;
+    const std::string mask = widest ? "i16" : "i8", type = typeOf(x);
+    return {out_.call("ldexp", type, fmt::format("llvm.x86.avx512.mask.scalef.ps.{}", lanes * 32),
+                      fmt::format("{}, {}, {} zeroinitializer, {} -1{}", typed(x), typed(n), type,
+                                  mask, widest ? ", i32 4" : ""),
+                      fmt::format("{0}, {0}, {0}, {1}{2}", type, mask, widest ? ", i32" : "")),
+            x.type, lanes};
+  }
+  const bool wide = x.type == DType::F64;
+  const DType real = wide ? DType::F64 : DType::F32, whole = wide ? DType::I64 : DType::I32;
+  const int digits = wide ? 52 : 23;
+  const int64_t exponents = wide ? 0x7ff0000000000000 : 0x7f800000;
+  const double base = std::ldexp(1.5, digits) + (wide ? 2046 : 254);
+  // Exact, so that what took the same number off a sum gives that sum: no addition is left.
+  const Value sum{out_.set("sum", "fadd reassoc nsz {}, {}", typed(asType(n, real)),
+                           splat(realValue(base, real), lanes).text),
+                  real, lanes};
+  const Value low = convert("bitcast", sum, registerType(whole, lanes), whole);
+  const auto up = [&](int by) { return shift(Op::Shl, low, like(low, by)); };
+  const Value half = integer(Op::And, {up(digits - 1), like(low, exponents)}, false);
+  const Value rest = integer(Op::Sub, {up(digits), half}, false);
+  const auto power = [&](const Value& bits) {
+    return convert("bitcast", bits, registerType(real, lanes), real);
+  };
+  const Value once = this->real(Op::Mul, {asType(x, real), power(half)});
+  return asType(this->real(Op::Mul, {once, power(rest)}), x.type);
+}
+
 /// max and min: the first of equals, NaN where one is NaN. With a number that is not NaN one comparison does.
 Value Scalars::extreme(Op op, const Value& a, const Value& b) {
   const bool larger = op == Op::Max;
@@ -64,9 +97,13 @@ Value Scalars::extreme(Op op, const Value& a, const Value& b) {
   }
   const bool first = a.constant && !std::isnan(a.real) && a.real != 0;
   const Value &x = first ? b : a, &y = first ? a : b;
-  const Value better = select(larger ? compare("fcmp olt", x, y) : compare("fcmp olt", y, x), y, x);
-  if (y.constant && !std::isnan(y.real)) return better;
-  return select(compare("fcmp uno", y, y), y, better);
+  const auto better =
+      [&](const Value& than) {  // one instruction on x86: a comparison with NaN fails
+        return select(larger ? compare("fcmp olt", than, y) : compare("fcmp olt", y, than), y,
+                      than);
+      };
+  if (y.constant && !std::isnan(y.real)) return better(x);
+  return better(select(compare("fcmp uno", y, y), y, x));
 }
 
 Value Scalars::real(Op op, const std::vector<Value>& x) {
@@ -93,6 +130,7 @@ Value Scalars::real(Op op, const std::vector<Value>& x) {
       return select(compare("fcmp ogt", a, zero), like(a, 1), below);
     }
     case Op::Fma: return rounded(type, fma(x));
+    case Op::Ldexp: return rounded(type, ldexp(a, x[1]));
     case Op::Sqrt: return rounded(type, intrinsic("sqrt", x));
     case Op::Floor: return intrinsic("floor", x);
     case Op::Ceil: return intrinsic("ceil", x);

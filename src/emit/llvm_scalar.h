@@ -43,6 +43,7 @@ class Scalars {
   Value intrinsic(std::string_view name, const std::vector<Value>&);
   Value library(Op, const std::vector<Value>&);
   Value fma(const std::vector<Value>&);
+  Value ldexp(const Value& x, const Value& n);
   Value saturated(DType to, const Value&);  ///< a float to an integer: truncated, clamped, NaN 0
   Value wrapped(Value);                     ///< i4 and u4 are kept in their range
   Value rounded(DType, Value);              ///< a float to the nearest f16 or bf16, as float

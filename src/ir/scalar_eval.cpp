@@ -88,6 +88,7 @@ double evalFloat(Op op, std::span<const double> x) {
     case Op::Abs: return std::fabs(a);
     case Op::Sign: return std::isnan(a) ? a : (a > 0) - (a < 0);
     case Op::Fma: return std::fma(a, b, x[2]);
+    case Op::Ldexp: return a * std::exp2(b);
     case Op::Sqrt: return std::sqrt(a);
     case Op::Floor: return std::floor(a);
     case Op::Ceil: return std::ceil(a);

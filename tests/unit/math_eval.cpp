@@ -1,5 +1,7 @@
 #include "math_eval.h"
 
+#include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 #include "support/overloaded.h"
@@ -19,6 +21,8 @@ T floatOp(Op op, T a, T b, T c) {
     case Op::Min: return std::isnan(a) ? a : std::isnan(b) ? b : b < a ? b : a;
     case Op::Neg: return -a;
     case Op::Abs: return std::fabs(a);
+    case Op::Ldexp:
+      return std::isnan(b) ? b : std::ldexp(a, static_cast<int>(std::clamp<T>(b, -999, 999)));
     case Op::Sqrt: return std::sqrt(a);
     case Op::Floor: return std::floor(a);
     case Op::Ceil: return std::ceil(a);

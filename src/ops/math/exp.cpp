@@ -3,17 +3,15 @@
 namespace tektite {
 namespace {
 
-// exp(x) = exp(r) * 2^n * 2^n with x = 2n ln 2 + r, |r| <= ln 2. Adding 1.5 * 2^23 + 127 rounds to an integer and leaves n + 127 in
-// the low bits, which a shift makes 2^n; two factors reach from the subnormals to overflow, and round once.
-// Fast: |r| <= ln(2) / 2, subnormal results are 0.
+// exp(x) = exp(r) * 2^n with x = n ln 2 + r, |r| <= ln(2) / 2. Adding 1.5 * 2^23 rounds to an integer;
+// 254 more is what ldexp would add.
+// Fast: with 127 more the low bits hold n + 127, which a shift makes 2^n; subnormal results are 0.
 const MathDef exp{Op::Exp, R"(
   c = min(max(x, -104), 89)
-  t = fma(c, 0.7213475, 12583039)
-  n = t - 12583039
-  r = fma(n, -2.8572135e-06, fma(n, -1.38629150390625, c))
-  p = horner(r, 1, 1, 0.50000036, 0.16666616, 0.0416612, 0.008335973, 0.0014105496, 0.00019629199)
-  s = frombits(shl(bits(t), 23))
-  p * s * s
+  n = fma(c, 1.442695, 12583166) - 12583166
+  r = fma(n, -1.4286068e-06, fma(n, -0.693145751953125, c))
+  p = horner(r, 1, 1, 0.49999994, 0.16666521, 0.04166827, 0.00836868, 0.001382042)
+  ldexp(p, n)
 )",
                   R"(
   c = min(max(x, -87.3), 89)
