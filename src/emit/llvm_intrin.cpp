@@ -39,6 +39,7 @@ std::string Body::tileOf(const Ref& ref, const std::string& type, const std::str
 
 void Body::dot(const Dot& d, const std::vector<Ref>& refs) {
   const int n = d.lanes, wide = n * d.group;
+  const std::string sums = vectorOf(d.sum() == DType::F32 ? "float" : "i32", n);
   const std::string words = vectorOf("i32", n), shorts = vectorOf("i16", wide);
   const Address sum = address(refs[0]);
   const std::string at = pointer(sum);
@@ -49,9 +50,20 @@ void Body::dot(const Dot& d, const std::vector<Ref>& refs) {
                     one, n);
   };
   const auto asIs = [](const std::string& v) { return v; };
-  const std::string old = out_.set("sum", "load {}, ptr {}, align {}", words, at, align);
+  const std::string old = out_.set("sum", "load {}, ptr {}, align {}", sums, at, align);
   std::string now;
-  if (d.group == 4) {
+  if (d.sum() == DType::F32) {
+    const std::string pairs = vectorOf("bfloat", wide);
+    const auto asPairs = [&](const std::string& v) {
+      return out_.set("pairs", "bitcast {} {} to {}", words, v, pairs);
+    };
+    const std::string row = tileOf(refs[1], "i32", "row2",
+                                   [&](const std::string& v) { return asPairs(spread(v)); }),
+                      panel = tileOf(refs[2], words, "panel2", asPairs);
+    now = out_.call("sum", sums, fmt::format("llvm.x86.avx512bf16.dpbf16ps.{}", n * 32),
+                    fmt::format("{} {}, {} {}, {} {}", sums, old, pairs, row, pairs, panel),
+                    fmt::format("{}, {}, {}", sums, pairs, pairs));
+  } else if (d.group == 4) {
     const std::string row = tileOf(refs[1], "i32", "row4", spread),
                       panel = tileOf(refs[2], words, "panel4", asIs);
     const bool rowFirst = d.row == DType::U8;  // the unsigned operand comes first
@@ -83,7 +95,7 @@ void Body::dot(const Dot& d, const std::vector<Ref>& refs) {
                   fmt::format("{0}, {0}", shorts));
     now = out_.set("sum", "add {} {}, {}", words, old, products);
   }
-  out_.line("store {} {}, ptr {}, align {}", words, now, at, align);
+  out_.line("store {} {}, ptr {}, align {}", sums, now, at, align);
   memo_.forget(sum.place->bit);
 }
 

@@ -5,6 +5,8 @@
 namespace tektite {
 namespace {
 
+constexpr std::string_view kBf16Products = "+avx512bf16";
+
 Stmt loop(const char* v, int extent, LoopMode mode, Stmt inside) {
   return {For{v, Expr(extent), mode, {std::move(inside)}}, ""};
 }
@@ -18,7 +20,7 @@ IntrinDef declare(const Dot& d) {
   if (d.rowSpace != "main" || d.panelSpace != "main")
     out.name += fmt::format("_{}_{}", d.rowSpace, d.panelSpace);
   if (d.trailing) out.name += fmt::format("_{}", d.trailing);
-  Buffer sum{"sum", DType::I32, {Expr(d.lanes)}, {}, "reg", 0, ""},
+  Buffer sum{"sum", d.sum(), {Expr(d.lanes)}, {}, "reg", 0, ""},
       row{"row", d.row, {Expr(d.group)}, {}, d.rowSpace, 0, ""},
       panel{"panel", d.panel, {Expr(d.lanes), Expr(d.group)}, {}, d.panelSpace, 0, ""};
   std::vector<Expr> at = {var("k")};
@@ -28,8 +30,8 @@ IntrinDef declare(const Dot& d) {
   }
   out.params = {{Param::InOut, sum}, {Param::In, row}, {Param::In, panel}};
   out.isDim = {false, false, false};
-  const Expr product = cast(DType::I32, load("row", d.row, at)) *
-                       cast(DType::I32, load("panel", d.panel, {var("l"), var("k")}));
+  const Expr product = cast(d.sum(), load("row", d.row, at)) *
+                       cast(d.sum(), load("panel", d.panel, {var("l"), var("k")}));
   Stmt add{Store{{{"sum", {var("l")}}}, "sum", {product}, false}, ""};
   out.body.push_back(
       loop("k", d.group, LoopMode::Unroll, loop("l", d.lanes, LoopMode::Vector, std::move(add))));
@@ -53,8 +55,17 @@ std::optional<Dot> dotOf(const IntrinDef& def) {
   return text(declare(d)) == text(def) ? std::optional(d) : std::nullopt;
 }
 
+Target allowedTarget(Target target, Numerics numerics) {
+  const size_t at = target.features.find(kBf16Products);
+  if (at != std::string::npos && numerics != Numerics::Fast)
+    target.features.erase(at, kBf16Products.size());
+  return target;
+}
+
 int dotGroup(const Target& target, DType row, DType panel) {
   if (!target.triple.starts_with("x86_64")) return 0;
+  if (row == DType::BF16 || panel == DType::BF16)
+    return row == panel && target.features.find(kBf16Products) != std::string::npos ? 2 : 0;
   const bool vnni = target.features.find("+avx512vnni") != std::string::npos ||
                     target.features.find("+avxvnni") != std::string::npos;
   if (vnni && isSmall(row) && isSmall(panel) && row != panel) return 4;

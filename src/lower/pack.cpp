@@ -183,9 +183,9 @@ PackedConstant constantRows(const Panels& p, const std::string& name) {
   return out;
 }
 
-/// Pairs are kept as 16 bits: that is what is multiplied.
+/// Pairs of integers are kept as 16 bits: that is what is multiplied.
 DType rowType(const Panels& p, bool constant) {
-  return p.group == 2 && !constant ? DType::I16 : p.load.type();
+  return p.group == 2 && !constant && !isFloat(p.load.type()) ? DType::I16 : p.load.type();
 }
 
 std::pair<PlanBuffer, Stage> scratchRows(const Panels& p, const std::string& name,

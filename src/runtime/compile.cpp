@@ -3,6 +3,7 @@
 #include <chrono>
 #include <limits>
 
+#include "ir/dot.h"
 #include "runtime/fallback.h"
 #include "runtime/kernels.h"
 #include "runtime/memory_plan.h"
@@ -374,8 +375,10 @@ Graph prepareGraph(const Graph& model, const std::map<std::string, int64_t>& dim
   return runPasses(bindDims(model, completeDims(model, dims)), passes);
 }
 
-std::shared_ptr<const Program> compile(const Graph& prepared, const CompileOptions& options) {
+std::shared_ptr<const Program> compile(const Graph& prepared, const CompileOptions& given) {
   const auto start = std::chrono::steady_clock::now();
+  CompileOptions options = given;
+  options.target = allowedTarget(given.target, given.fusion.numerics);
   auto program = std::make_shared<Program>();
   Fused fused = fuse(prepared, options.target, options.fusion);
   program->graph = std::move(fused.graph);

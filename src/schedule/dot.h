@@ -7,7 +7,7 @@
 
 namespace tektite {
 
-/// How a stage's sum of products of integers is taken by dot instructions with lanes along an axis.
+/// How a stage's sum of products of narrow numbers is taken by dot instructions with lanes along an axis.
 struct DotChoice {
   int axis;                ///< the reduce axis whose neighbours an instruction takes
   int group;               ///< as many
@@ -15,8 +15,8 @@ struct DotChoice {
   bool direct;             ///< the row is read where it lies
   double steps;            ///< of what multiplying and adding one by one takes
 };
-/// Nothing where the target has no such instruction, or the stage isn't i32 sums of products of two 8-bit loads, of which one moves along
-/// the lanes.
+/// Nothing where the target has no such instruction, or the stage isn't i32 sums of products of two 8-bit loads or f32 sums of two of bf16, of
+/// which one moves along the lanes.
 std::optional<DotChoice> dotAlong(const GroupPlan&, const Stage&, int vectorAxis, const Target&);
 
 }  // namespace tektite

@@ -50,11 +50,14 @@ Array arrayOf(DType type, std::vector<int64_t> shape, const Integers& values) {
   return a;
 }
 
-/// The outputs of a compiled graph as integers.
-Integers run(const Graph& prepared, const Target& target, const std::vector<Array>& inputs) {
+/// The outputs of a compiled graph, whole numbers. `dots`: was a dot instruction chosen?
+Integers run(const Graph& prepared, const Target& target, const std::vector<Array>& inputs,
+             Numerics numerics = Numerics::Ordered, bool* dots = nullptr) {
   CompileOptions options;
   options.target = target;
+  options.fusion.numerics = numerics;
   const auto program = compile(prepared, options);
+  if (dots) *dots = program->kernels.at(0).text.find("intrin dot") != std::string::npos;
   for (const KernelInfo& k : program->kernels) {
     const KernelModule module = parseKernels(k.text, "kernel");
     EXPECT_EQ(toText(parseKernels(toText(module), "again")), toText(module));
@@ -70,7 +73,8 @@ Integers run(const Graph& prepared, const Target& target, const std::vector<Arra
   session.run(in.data(), &to);
   Integers result;
   for (int64_t i = 0; i < out.elements(); i++)
-    result.push_back(loadInteger(out.type, out.data(), i));
+    result.push_back(isFloat(out.type) ? static_cast<int64_t>(loadFloat(out.type, out.data(), i))
+                                       : loadInteger(out.type, out.data(), i));
   return result;
 }
 
@@ -170,6 +174,54 @@ TEST(Dot, paddingIsTheZeroPoint) {
       EXPECT_EQ(run(prepareGraph(b.graph, {}, {}), target, inputs), wanted);
     }
   }
+}
+
+/// Whole numbers of bf16, whose sums are exact: by the instruction in `fast` where the machine has it, else widened.
+TEST(Dot, ProductsOfBf16) {
+  for (const auto& [m, k, n] : {std::tuple{1, 5, 3}, {7, 50, 70}, {13, 33, 130}})
+    for (const bool constant : {true, false}) {
+      std::mt19937 engine(static_cast<unsigned>(m));
+      const auto numbers = [&](int count) {
+        std::vector<double> out;
+        for (int i = 0; i < count; i++) out.push_back(static_cast<double>(engine() % 33) - 16);
+        return out;
+      };
+      const auto arrayOf = [](std::vector<int64_t> shape, const std::vector<double>& values) {
+        Array a(DType::BF16, std::move(shape));
+        for (size_t i = 0; i < values.size(); i++)
+          storeFloat(DType::BF16, a.data(), static_cast<int64_t>(i), values[i]);
+        return a;
+      };
+      const std::vector<double> x = numbers(m * k), w = numbers(k * n);
+      Integers wanted;
+      for (int i = 0; i < m; i++)
+        for (int j = 0; j < n; j++) {
+          double sum = 0;
+          for (int c = 0; c < k; c++)
+            sum += x[static_cast<size_t>(i * k + c)] * w[static_cast<size_t>(c * n + j)];
+          wanted.push_back(static_cast<int64_t>(sum));
+        }
+      const Array weights = arrayOf({k, n}, w);
+      auto data = std::make_shared<ConstData>();
+      data->data = weights.data();
+      data->bytes = static_cast<size_t>(k * n) * 2;
+      Builder b;
+      const Value a = b.input("x", {DType::BF16, {m, k}});
+      const TensorType type{DType::BF16, {k, n}};
+      const Value c = constant ? b.constant(type, data, "w") : b.input("w", type);
+      b.graph.outputs = {b.contract("mk,kn->mn", a, c, DType::F32)};
+      std::vector<Array> inputs;
+      inputs.push_back(arrayOf({m, k}, x));
+      if (!constant) inputs.push_back(arrayOf({k, n}, w));
+      for (const Target& target : runnableTargets())
+        for (const Numerics mode : {Numerics::Ordered, Numerics::Fast}) {
+          SCOPED_TRACE(fmt::format("{} {}x{}x{}", target.name, m, k, n));
+          bool dots = false;
+          EXPECT_EQ(run(prepareGraph(b.graph, {}, {}), target, inputs, mode, &dots), wanted);
+          const bool has = target.features.find("+avx512bf16") != std::string::npos;
+          EXPECT_EQ(dots, mode == Numerics::Fast && has);
+        }
+    }
 }
 
 TEST(Dot, aDeclarationSaysWhatItIs) {
