@@ -10,6 +10,8 @@
 namespace tektite {
 namespace {
 
+constexpr int64_t kLeastLanes = 8;  // fewer results of a product lie along vectors in vain
+
 /// Without axes of extent 1 at the end.
 int rankOf(const TensorType& t) {
   int rank = t.rank();
@@ -99,7 +101,7 @@ class Layouts {
       if (plan.buffer(e.as<Load>()->buffer).kind != PlanBuffer::Constant) continue;
       for (const std::string& v : freeVars(e))
         for (const StageAxis& a : s.axes)
-          if (a.var == v && !a.reduce) wanted = v;
+          if (a.var == v && !a.reduce && a.extent >= kLeastLanes) wanted = v;
     }
     if (wanted.empty()) return;
     const auto cast = [&](const std::string& buffer, const std::vector<Expr>& index,

@@ -70,6 +70,8 @@ void findGaps(GroupShape& g) {
   for (size_t b = 0; b < g.buffers.size(); b++)
     std::erase_if(g.gaps[b], [&](const Gap& gap) { return dense[b][gap.dim]; });
 }
+constexpr int64_t kMostSlack = int64_t{1} << 31;
+bool within(const Interval& i, int64_t most) { return i.low > -most && i.high < most; }
 
 struct UnionFind {
   std::vector<int> parent;
@@ -98,10 +100,20 @@ Span unite(const Span& a, const Span& b, int64_t extent) {
 AxisSum axisSum(const Expr& index, const Stage& s) {
   const Linear linear = linearOf(index);
   AxisSum out{{}, linear.constant, true};
+  Ranges ranges;
   for (const auto& [term, c] : linear.terms) {
     const Var* v = term.as<Var>();
     const auto axis = v ? std::ranges::find(s.axes, v->name, &StageAxis::var) : s.axes.end();
-    if (axis == s.axes.end()) return {{}, 0, false};
+    if (axis == s.axes.end()) {
+      if (ranges.empty())
+        for (const StageAxis& a : s.axes) ranges[a.var] = {0, std::max<int64_t>(a.extent - 1, 0)};
+      const Interval bounds = boundsOf(term, ranges);
+      if (!loadsOf(term).empty() || !within(bounds, kMostSlack)) return {{}, 0, false};
+      out.constant += c * (c > 0 ? bounds.low : bounds.high);
+      out.slack = std::max<int64_t>(out.slack, 0) + std::abs(c) * (bounds.high - bounds.low);
+      out.known = false;
+      continue;
+    }
     out.terms.push_back({static_cast<int>(axis - s.axes.begin()), c});
   }
   std::ranges::sort(out.terms, [](const auto& a, const auto& b) { return a.second > b.second; });
@@ -206,8 +218,8 @@ void setRoot(GroupShape& g, int stage, std::vector<int> axes) {
 }
 
 Span spanOf(const AxisSum& sum, const std::vector<Span>& axes, int64_t extent) {
-  if (!sum.known) return wholeSpan(extent);
-  Span out{{}, sum.constant, 1};
+  if (!sum.known && sum.slack < 0) return wholeSpan(extent);
+  Span out{{}, sum.constant, 1 + std::max<int64_t>(sum.slack, 0)};
   for (const auto& [axis, c] : sum.terms) {
     const Span& a = axes[axis];
     if (a.size == 0) return {{}, 0, 0};

@@ -20,11 +20,12 @@ Span wholeSpan(int64_t extent);
 /// The smallest span of this form around both; whole where there is none.
 Span unite(const Span&, const Span&, int64_t extent);
 
-/// A sum of axes of a stage, or unknown (reads data, or is no sum).
+/// A sum of axes of a stage, or unknown (reads data, or is no sum). Unknown ones may be a sum and something between 0 and `slack`.
 struct AxisSum {
   std::vector<std::pair<int, int64_t>> terms;  // axis, coefficient; coefficients descend
   int64_t constant = 0;
   bool known = true;
+  int64_t slack = -1;  ///< of an unknown one; -1: nothing is known of it
 };
 AxisSum axisSum(const Expr& index, const Stage&);
 

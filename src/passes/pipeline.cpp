@@ -15,7 +15,8 @@ const std::vector<std::string_view>& pipeline() {
       "cse",              // after composition: equal chains are equal views
       "narrow-products",  // behind folding: zero points and scales are numbers where they can be
       "defer-scales",
-      "compose-views",  // what these made, once more
+      "shorten-windows",  // behind these: what they make narrow is sooner done as it is
+      "compose-views",    // what these made, once more
       "simplify-bodies",
       "fold-constants",
       "cse",
