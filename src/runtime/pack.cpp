@@ -132,6 +132,87 @@ void gatherBytes(int size, const int64_t* address, const int64_t* guard, const v
   }
 }
 
+// ---- indices that are sums of coordinates: rows of elements that lie equally far apart
+
+struct Sum {
+  int64_t constant = 0;
+  std::vector<int64_t> along;  ///< a coefficient for each axis
+  int64_t at(const std::vector<int64_t>& place) const {
+    int64_t v = constant;
+    for (size_t axis = 0; axis < along.size(); axis++) v += along[axis] * place[axis];
+    return v;
+  }
+};
+std::optional<Sum> sumOf(const Expr& e, size_t axes) {
+  const Linear linear = linearOf(e);
+  Sum out{linear.constant, std::vector<int64_t>(axes, 0)};
+  for (const auto& [term, c] : linear.terms) {
+    const Var* v = term.as<Var>();
+    if (!v) return std::nullopt;
+    out.along[static_cast<size_t>(std::stoi(v->name.substr(1)))] += c;
+  }
+  return out;
+}
+
+/// What elements have to be below something to be copied; others are 0.
+struct Below {
+  Sum sum;
+  int64_t limit;
+};
+std::optional<Below> belowOf(const Expr& guard, size_t axes) {
+  if (!guard) return Below{{0, std::vector<int64_t>(axes, 0)}, 1};
+  const Apply* a = guard.as<Apply>();
+  const auto limit = a && a->op == Op::Lt ? asInteger(a->args[1]) : std::nullopt;
+  auto sum = limit ? sumOf(a->args[0], axes) : std::nullopt;
+  if (!sum || sum->along.back() < 0) return std::nullopt;
+  return Below{std::move(*sum), *limit};
+}
+
+template <class T>
+void copyRows(const std::vector<int64_t>& extents, const Sum& address, const Below& below,
+              const void* source, void* to, int threads) {
+  const size_t last = extents.size() - 1;
+  const int64_t width = extents[last], step = address.along[last], up = below.sum.along[last];
+  int64_t rows = 1;
+  for (size_t axis = 0; axis < last; axis++) rows *= extents[axis];
+  const int64_t chunk = std::max<int64_t>(1, kChunk / std::max<int64_t>(width, 1));
+  parallelFor(static_cast<size_t>((rows + chunk - 1) / chunk), threads, [&](size_t part) {
+    const int64_t first = static_cast<int64_t>(part) * chunk, end = std::min(rows, first + chunk);
+    std::vector<int64_t> place(extents.size(), 0);
+    for (int64_t axis = static_cast<int64_t>(last) - 1, rest = first; axis >= 0; axis--) {
+      place[static_cast<size_t>(axis)] = rest % extents[static_cast<size_t>(axis)];
+      rest /= extents[static_cast<size_t>(axis)];
+    }
+    for (int64_t row = first; row < end; row++) {
+      const auto* from = static_cast<const char*>(source) + address.at(place) * int64_t{sizeof(T)};
+      const int64_t room = below.limit - below.sum.at(place);
+      const int64_t n = room <= 0 ? 0 : up == 0 ? width : std::min(width, (room + up - 1) / up);
+      T* out = static_cast<T*>(to) + row * width;
+      for (int64_t i = 0; i < n; i++)  // mapped data may lie at any address
+        std::memcpy(&out[i], from + i * step * int64_t{sizeof(T)}, sizeof(T));
+      std::fill(out + n, out + width, T{});
+      for (size_t axis = last; axis-- > 0 && ++place[axis] == extents[axis];) place[axis] = 0;
+    }
+  });
+}
+
+/// Answers whether the constant is of this kind.
+bool packedByRows(const PackedConstant& packed, const Expr& address, const void* source, void* to,
+                  int threads) {
+  const std::vector<int64_t> extents = packed.type.extents();
+  if (extents.empty()) return false;
+  const auto sum = sumOf(address, extents.size());
+  const auto below = belowOf(packed.guard, extents.size());
+  if (!sum || !below) return false;
+  switch (bytes(packed.type.dtype)) {
+    case 1: copyRows<uint8_t>(extents, *sum, *below, source, to, threads); return true;
+    case 2: copyRows<uint16_t>(extents, *sum, *below, source, to, threads); return true;
+    case 4: copyRows<uint32_t>(extents, *sum, *below, source, to, threads); return true;
+    case 8: copyRows<uint64_t>(extents, *sum, *below, source, to, threads); return true;
+    default: return false;
+  }
+}
+
 }  // namespace
 
 Memory packConstant(const PackedConstant& packed, const TensorType& sourceType, const void* source,
@@ -145,6 +226,7 @@ Memory packConstant(const PackedConstant& packed, const TensorType& sourceType, 
     address = address * sourceType.shape[axis] + packed.index[axis];
   const std::vector<Expr> roots = {address, packed.guard ? packed.guard : boolean(true)};
   Memory memory(static_cast<size_t>(elements * size));
+  if (packedByRows(packed, address, source, memory.data(), threads)) return memory;
   parallelFor(static_cast<size_t>((elements + kChunk - 1) / kChunk), threads, [&](size_t chunk) {
     BlockEvaluator evaluator(roots, packed.type.extents());
     const int64_t end = std::min<int64_t>(elements, (static_cast<int64_t>(chunk) + 1) * kChunk);

@@ -30,7 +30,7 @@ void fetchAhead(const GroupPlan& plan, const Target& target, Schedule& schedule)
   if (!near || target.kind != "cpu") return;
   for (size_t l = 0; l < plan.lists.size(); l++) {
     const TileList& list = plan.lists[l];
-    if (list.tiles.empty() || !list.tiles.back().grid) continue;
+    if (list.tiles.empty()) continue;
     const std::string& tile = list.tiles.back().var;
     std::set<std::string> read, fetched;
     for (size_t k = 0; k < list.stages.size(); k++) {
