@@ -12,4 +12,14 @@ for target in npu:ascend910b npu:neuroncore2 npu:ethos-u85-1024 npu:ethos-u65-51
     done
   done
 done
+
+# Counted and run: small ones by the interpreter, one that is long to interpret by code of this machine, both against what is stored.
+for target in npu:ascend910b npu:neuroncore2; do
+  for folder in tests/models/{recurrent,transformer,quantised,convnet} build/models/mobilenet_v2; do
+    set=$folder/test_data_set_0
+    [ -d $set ] || continue
+    said=$(timeout 120 $tektite run $folder/model.onnx --inputs $set --expect $set --target=$target 2>&1) ||
+      { echo "$folder on $target: $(tail -n1 <<<"$said")"; failed=1; }
+  done
+done
 exit $failed
