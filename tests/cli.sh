@@ -110,6 +110,7 @@ page = Page(); page.feed(open("page.html").read())
 data = json.loads(page.data)
 assert "svg" in page.tags and not page.links, page.links
 assert data["kernels"][0]["loops"] and data["kernels"][0]["code"] and data["edges"] and data["kernels"][0]["memory_ms"] > 0
+assert data["kernels"][0]["registers"] >= data["kernels"][0]["registers_parts"]
 P
 expect 0 "$tektite" what-if good.tk --cut %2,%3 --json; json "d['before']['launches'] == 1 and d['after']['launches'] == 2 and d['edges'][0]['reason'] == 'user fence'"
 expect 0 "$tektite" what-if good.tk --fuse %2,%4 --json; json "d['before'] == d['after'] and d['edges'] == []"

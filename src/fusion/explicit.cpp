@@ -113,7 +113,9 @@ double ExplicitEvaluation::meanSize(const Span& s, int64_t extent) const {
       if (tile >= 0) return whole;
       tile = static_cast<int>(j);
     }
-  if (tile < 0) return whole;
+  if (tile < 0)  // the same in every tile
+    return static_cast<double>(std::clamp<int64_t>(
+        std::min(s.base + s.size, extent) - std::max<int64_t>(s.base, 0), 0, extent));
   const int64_t first = tile == out_.tiling.sliding ? -out_.warm : 0;
   if (counts_[tile] > 4096) return whole;
   int64_t sum = 0;

@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -140,12 +141,12 @@ std::string tableRow(const KernelReport& k, bool timed) {
   const std::string time = !timed          ? ""
                            : k.seconds < 0 ? fmt::format("{:>10} ", "")
                                            : fmt::format("{:>10} ", secondsText(k.seconds));
-  return fmt::format("{:<36} {:>4} {:>9} {:>9} {:>11} {:>9} {:>4} {}{}\n",
+  return fmt::format("{:<36} {:>4} {:>9} {:>9} {:>11} {:>9} {:>4} {:>5} {}{}\n",
                      k.name.size() > 36 ? k.name.substr(0, 36) : k.name, k.launches,
                      bytesText(static_cast<double>(k.bytesRead)),
                      bytesText(static_cast<double>(k.bytesWritten)),
                      scaled(k.flops, {{1e9, "Gflop"}, {1e6, "Mflop"}, {1e3, "kflop"}, {1, "flop"}}),
-                     secondsText(k.predicted), k.registers, time,
+                     secondsText(k.predicted), k.registers, k.registersOfParts, time,
                      (k.interpreted ? "(interpreted) " : "") + nodesText(k.nodes, 60));
 }
 
@@ -170,6 +171,13 @@ Report makeReport(const Program& fused, const Program* unfused) {
   report.edges = fused.ledger.edges;
   report.fallbacks = fused.fallbacks;
   if (unfused) {
+    std::map<std::string, int> demand;  // of a node's own kernels
+    for (const KernelInfo& k : unfused->kernels)
+      for (const std::string& node : k.nodes)
+        demand[node] = std::max(demand[node], k.cost.registers);
+    for (KernelReport& k : report.kernels)
+      for (const std::string& node : k.nodes)
+        k.registersOfParts = std::max(k.registersOfParts, demand[node]);
     const Totals apart = totalsOf(*unfused);
     report.launchesUnfused = apart.launches;
     report.bytesUnfused = apart.bytes;
@@ -187,9 +195,9 @@ void addTimes(Report& report, const Program& program, const std::vector<double>&
 
 std::string toText(const Report& report, bool edges) {
   const bool timed = report.seconds >= 0;
-  std::string text = fmt::format("{:<36} {:>4} {:>9} {:>9} {:>11} {:>9} {:>4} {}{}\n", "kernel",
-                                 "n", "read", "written", "work", "predicted", "regs",
-                                 timed ? fmt::format("{:>10} ", "time") : "", "nodes");
+  std::string text = fmt::format("{:<36} {:>4} {:>9} {:>9} {:>11} {:>9} {:>4} {:>5} {}{}\n",
+                                 "kernel", "n", "read", "written", "work", "predicted", "regs",
+                                 "parts", timed ? fmt::format("{:>10} ", "time") : "", "nodes");
   for (const KernelReport& kernel : report.kernels) text += tableRow(kernel, timed);
   const auto line = [&](const char* what, const std::string& fused, const std::string& unfused) {
     text += fmt::format("{:<24} {:>12} {:>12}\n", what, fused, unfused);
@@ -228,6 +236,7 @@ std::string toJson(const Report& report) {
                 {"scratch_bytes", k.scratchBytes},
                 {"recompute", k.recompute},
                 {"registers", k.registers},
+                {"registers_parts", k.registersOfParts},
                 {"predicted_ms", k.predicted * 1e3}};
     if (k.resources) {
       kernel["registers"] = k.resources->registers;

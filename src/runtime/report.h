@@ -15,6 +15,7 @@ struct KernelReport {
   int64_t launches = 1, bytesRead = 0, bytesWritten = 0, scratchBytes = 0;
   double flops = 0, recompute = 1;
   int registers = 0;                         ///< vector registers that the widest stage demands
+  int registersOfParts = 0;                  ///< the same of its nodes unfused, the widest
   double predicted = 0;                      ///< seconds, by the cost model
   double seconds = -1;                       ///< measured, of one run; negative: not measured
   bool interpreted = false;                  ///< by the graph interpreter: no code

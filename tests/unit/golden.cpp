@@ -18,7 +18,32 @@ std::string trimmed(std::string text) {
   return from == std::string::npos ? "" : text.substr(from, to - from + 1) + "\n";
 }
 
+std::vector<Case> casesOf(const std::filesystem::path& file, GoldenSettings& settings) {
+  std::vector<Case> cases;
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    const size_t colon = line.find(": ");
+    const bool setting = line.starts_with("# ") && colon != std::string::npos;
+    if (line.starts_with("# case: "))
+      cases.push_back({line.substr(8), "", "", false});
+    else if (line == "----" && !cases.empty())
+      cases.back().changes = true;
+    else if (!cases.empty())
+      (cases.back().changes ? cases.back().after : cases.back().before) += line + "\n";
+    else if (setting)
+      settings.values[line.substr(2, colon - 2)] = line.substr(colon + 2);
+  }
+  return cases;
+}
+
 }  // namespace
+
+std::vector<std::string> goldenTexts(const std::filesystem::path& file) {
+  GoldenSettings settings;
+  std::vector<std::string> out;
+  for (const Case& c : casesOf(file, settings)) out.push_back(c.before);
+  return out;
+}
 
 std::vector<std::filesystem::path> goldenFiles(const std::string& folder) {
   std::vector<std::filesystem::path> out;
@@ -34,20 +59,7 @@ void checkGoldens(
     const std::function<std::string(const std::string&)>& canonical,
     const std::function<std::string(const std::string&, const GoldenSettings&)>& transform) {
   GoldenSettings settings;
-  std::vector<Case> cases;
-  std::ifstream in(file);
-  for (std::string line; std::getline(in, line);) {
-    const size_t colon = line.find(": ");
-    const bool setting = line.starts_with("# ") && colon != std::string::npos;
-    if (line.starts_with("# case: "))
-      cases.push_back({line.substr(8), "", "", false});
-    else if (line == "----" && !cases.empty())
-      cases.back().changes = true;
-    else if (!cases.empty())
-      (cases.back().changes ? cases.back().after : cases.back().before) += line + "\n";
-    else if (setting)
-      settings.values[line.substr(2, colon - 2)] = line.substr(colon + 2);
-  }
+  const std::vector<Case> cases = casesOf(file, settings);
   std::string updated;
   for (const auto& [key, value] : settings.values) updated += "# " + key + ": " + value + "\n";
   for (const Case& c : cases) {

@@ -22,6 +22,8 @@ void checkGoldens(
     const std::filesystem::path& file,
     const std::function<std::string(const std::string& text)>& canonical,
     const std::function<std::string(const std::string& text, const GoldenSettings&)>& transform);
+/// The texts before `----` of a file's cases.
+std::vector<std::string> goldenTexts(const std::filesystem::path& file);
 /// The files of a folder of tests/, sorted: "graph".
 std::vector<std::filesystem::path> goldenFiles(const std::string& folder);
 
