@@ -51,7 +51,8 @@ std::string ledgerName(const Graph& g, int node) {
 }
 
 Fences::Fences(const Graph& g, const FusionOptions& options)
-    : cuts_(pairsOf(g, options.cut, "cut", true)),
+    : g_(g),
+      cuts_(pairsOf(g, options.cut, "cut", true)),
       forced_(pairsOf(g, options.force, "fuse", false)) {
   for (Pair& p : pairsOf(g, options.modelCut, "cut", true, false)) cuts_.push_back(std::move(p));
   for (Pair& p : pairsOf(g, options.modelForce, "fuse", false, false))
@@ -65,6 +66,25 @@ bool Fences::between(const std::vector<int>& a, const std::vector<int>& b) const
   return std::ranges::any_of(cuts_, [&](const Pair& p) {
     return (meets(a, p.from) && other(p, b)) || (meets(b, p.from) && other(p, a));
   });
+}
+
+int Fences::join(const Pair& p, Clusters& clusters) const {
+  const int a = clusters.of[p.from[0]];
+  for (const std::vector<int>* nodes : {&p.from, &p.to})
+    for (int n : *nodes) joinAll(p, clusters, a, clusters.of[n]);
+  return a;
+}
+void Fences::joinAll(const Pair& p, Clusters& clusters, int a, int b) const {
+  if (a == b) return;
+  for (int c : {a, b})
+    if (clusters.list[c].host || clusters.list[c].alone)
+      userError("fuse: {} and {} can't be one kernel: {} is no part of a kernel", p.fromName,
+                p.toName, ledgerName(g_, clusters.list[c].nodes.front()));
+  if (between(clusters.list[a].nodes, clusters.list[b].nodes))
+    userError("fuse: {} and {} can't be one kernel: a cut lies between them", p.fromName, p.toName);
+  for (int way = clusters.wayRound(a, b); way >= 0; way = clusters.wayRound(a, b))
+    joinAll(p, clusters, a, way);
+  clusters.merge(a, b);
 }
 
 bool Fences::together(const std::vector<int>& a, const std::vector<int>& b) const {

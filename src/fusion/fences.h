@@ -17,9 +17,13 @@ class Fences {
     std::string fromName, toName;
   };
   const std::vector<Pair>& forced() const { return forced_; }
+  /// Makes one cluster of a forced pair and of all that lies between, and answers it. UserError: part of it can't be part of a kernel, a cut.
+  int join(const Pair&, Clusters&) const;
 
  private:
+  const Graph& g_;
   std::vector<Pair> cuts_, forced_;
+  void joinAll(const Pair&, Clusters&, int a, int b) const;
 };
 /// What the ledger calls a node: its origin; else %id.
 std::string ledgerName(const Graph&, int node);

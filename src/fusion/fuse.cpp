@@ -213,26 +213,11 @@ class Fuser {
 
   void joinForced() {
     for (const Fences::Pair& p : fences_.forced()) {
-      const int a = clusters_->of[p.from[0]];
-      for (const std::vector<int>* nodes : {&p.from, &p.to})
-        for (int n : *nodes) joinAll(p, a, clusters_->of[n]);
+      const int a = fences_.join(p, *clusters_);
       if (const Trial& t = tried(clusters_->list[a].nodes); t.refusal.reason != Reason::None)
         userError("fuse: {} and {} can't be one kernel: {}", p.fromName, p.toName,
                   toText(t.refusal));
     }
-  }
-  void joinAll(const Fences::Pair& p, int a, int b) {
-    if (a == b) return;
-    for (int c : {a, b})
-      if (isAlone(c))
-        userError("fuse: {} and {} can't be one kernel: {} is no part of a kernel", p.fromName,
-                  p.toName, nameOf(c));
-    if (isCut(a, b))
-      userError("fuse: {} and {} can't be one kernel: a cut lies between them", p.fromName,
-                p.toName);
-    for (int way = clusters_->wayRound(a, b); way >= 0; way = clusters_->wayRound(a, b))
-      joinAll(p, a, way);
-    clusters_->merge(a, b);
   }
   bool isCut(int a, int b) const {
     return fences_.between(clusters_->list[a].nodes, clusters_->list[b].nodes);
@@ -330,7 +315,7 @@ class Fuser {
     if (const auto r = apart_.between(clusters_->list[a].nodes, clusters_->list[b].nodes))
       return refuse(a, b, *r);
     if (!fitsCode(a, b)) return refuse(a, b, tooMuchCode(a, b));
-    const double apart = secondsOf(a) + secondsOf(b), most = mostGain(a, b);
+    const double apart = secondsOf(a) + secondsOf(b), most = mostGain(a);
     const bool inTurn = scan && target_.hasExplicitMemory();  // cheap to plan
     if (hasContract(a) && hasContract(b) && most < kLeastShare * apart && !inTurn)
       return refuse(a, b, {Reason::NoGain, apart, apart - most, "at best "});
@@ -359,13 +344,12 @@ class Fuser {
     return r.reason != Reason::None ? r : Refusal{Reason::NoGain, apart, t.seconds, ""};
   }
   /// What one kernel of both can save at best: a launch, and moving what goes between them.
-  double mostGain(int a, int b) const {
+  double mostGain(int a) const {
     double seconds = target_.launchSeconds;
     for (const Value& v : clusters_->neededOutside(clusters_->list[a].nodes)) {
       const double n = static_cast<double>(g_.type(v).elements()) * bytes(g_.type(v).dtype);
       seconds += 2.5 * moveSeconds(n, n, target_.cores, target_);
     }
-    (void)b;
     return seconds;
   }
   // ---- kernels that don't need each other

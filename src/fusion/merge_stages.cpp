@@ -235,7 +235,7 @@ class Merger {
     if (to.empty()) return s;
     Rewriter placed = substituting(to);
     if (std::ranges::all_of(to, [](const auto& t) { return t.second.template as<Var>(); }))
-      return mapped(s, [&](const Expr& e) { return placed(e); });
+      return mapped(s, std::ref(placed));
     return mapped(s, [&](const Expr& e) { return simplify(placed(e), ranges); });
   }
   static void addRanges(const Stage& s, Ranges& out) {
@@ -288,13 +288,12 @@ class Merger {
       same &= sameIndex(store->second->index, l->index);
       return store->second->value;
     });
-    const auto inlining = [&](const Expr& e) { return inlined(e); };
     if (behind) {
-      g = mapped(g, inlining);
+      g = mapped(g, std::ref(inlined));
       if (!same) return false;
       h.outer.insert(h.outer.end(), g.inner.begin(), g.inner.end());
     } else {
-      h = mapped(h, inlining);
+      h = mapped(h, std::ref(inlined));
       if (!same) return false;
       h.inner.insert(h.inner.begin(), g.inner.begin(), g.inner.end());
     }
@@ -340,8 +339,7 @@ class Merger {
       return !freeVars(e).empty() && mine.count(substitute(e, names).hash());
     });
     if (!shares) return false;
-    Rewriter renamed = substituting(names);
-    Stage g = mapped(right, [&](const Expr& e) { return renamed(e); });
+    const Stage g = mapped(right, substituting(names));
     Stage h = left;
     h.inner.insert(h.inner.end(), g.inner.begin(), g.inner.end());
     h.accumulators.insert(h.accumulators.end(), g.accumulators.begin(), g.accumulators.end());

@@ -139,8 +139,6 @@ StageWork workOf(const Stage& s, const StageSet& set) {
     for (const Expr& e : a.values) inner.push_back(e), w.slots += 1;
   for (const StageStore& store : s.outer) outer.push_back(store.value);
   std::map<int, double> votes;  // an axis shorter than the lanes counts for what it fills of them
-  std::map<std::string, DType> types;
-  for (const PlanBuffer& b : set.buffers) types[b.name] = b.type.dtype;
   const auto vote = [&](const std::string& buffer, const std::vector<Expr>& index, double weight) {
     if (index.empty()) return;
     for (const auto& [axis, c] : axisSum(index[innermostOf(set, buffer, index.size())], s).terms)
