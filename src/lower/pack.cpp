@@ -17,6 +17,7 @@ struct Panels {
   int64_t width;
   std::string grouped;  // the reduce axis whose neighbours lie beside each other in a lane
   int64_t group = 1;
+  Expr first = 0;  // the vector axis's element that panel 0 begins with
 };
 
 bool isGrouped(const Panels& p, const StageAxis& a) { return p.group > 1 && a.var == p.grouped; }
@@ -41,10 +42,11 @@ Panels panelsOf(const Expr& load, const Stage& stage, const StageSchedule& sched
 std::vector<Expr> panelIndex(const Panels& p) {
   std::vector<Expr> index;
   for (const StageAxis& a : p.others) index.push_back(var(a.var));
-  index.push_back(floorDiv(var(p.vector.var), p.width));
+  const Expr element = var(p.vector.var) - p.first;
+  index.push_back(floorDiv(element, p.width));
   for (const StageAxis& a : p.reduce)
     index.push_back(isGrouped(p, a) ? floorDiv(var(a.var), p.group) : Expr(var(a.var)));
-  index.push_back(floorMod(var(p.vector.var), p.width));
+  index.push_back(floorMod(element, p.width));
   if (p.group > 1) index.push_back(floorMod(var(p.grouped), p.group));
   return index;
 }
@@ -98,11 +100,18 @@ std::pair<PlanBuffer, Stage> packedBy(PlanBuffer b, Stage s, const Expr& from, c
   for (int t = 0; t < static_cast<int>(list.tiles.size()); t++) {
     bool used = list.tiles[t].grid;
     for (const StageAxis& a : s.axes) used |= mentions({a.region.base}, list.tiles[t].var);
-    for (const Expr& e : from.as<Load>()->index) used |= mentions({e}, list.tiles[t].var);
+    used |= mentions({value}, list.tiles[t].var);
     if (used) depth = std::max(depth, t + 1);
   }
   b.depth = s.depth = std::min(depth, deepest);
   return {std::move(b), std::move(s)};
+}
+
+/// What is computed need not begin where a panel of the whole axis does: panels are counted from there then.
+void alignPanels(Panels& p) {
+  const Region& region = p.vector.region;
+  if (isConstant(simplify(floorMod(region.base, p.width), {}), 0)) return;
+  p.first = region.base;
 }
 
 /// The stage that fills panels in scratch, and their buffer.
@@ -134,15 +143,15 @@ std::pair<PlanBuffer, Stage> scratchPanels(const Panels& p, const std::string& n
   axis({"p",
         panelCount(p.vector.extent, p.width),
         false,
-        {simplify(floorDiv(p.vector.region.base, p.width), {}),
+        {simplify(floorDiv(p.vector.region.base - p.first, p.width), {}),
          panelCount(p.vector.region.size, p.width)}});
   for (const StageAxis& a : p.reduce) axis(a);
   axis({"q", p.width, false, {Expr(0), p.width}});
   if (p.group > 1) axis({"g", p.group, false, {Expr(0), p.group}});
 
-  const Expr element = var("p") * Expr(p.width) + var("q");
+  const Expr element = p.first + var("p") * Expr(p.width) + var("q");
   at.emplace(p.vector.var, element);
-  if (p.vector.region.size % p.width || p.vector.extent % p.width)
+  if (p.vector.region.size % p.width || p.vector.extent % p.width || !isConstant(p.first, 0))
     addGuard(inside, lt(element, p.vector.extent));
   Expr value = substitute(p.load, at);
   if (inside) value = select(inside, value, imm(p.load.type(), 0));
@@ -233,8 +242,9 @@ void packOperands(GroupPlan& plan, Schedule& schedule, const Target& target,
             strideAlong(source, e.as<Load>()->index, v) == 1)
           continue;
         const bool constant = source.kind == PlanBuffer::Constant;  // packed once for all tiles
-        const Panels p =
+        Panels p =
             panelsOf(e, stage, choice, constant ? plan.lists[l].tiles : std::vector<TileAxis>{});
+        if (!constant && !row) alignPanels(p);
         const std::string name = fmt::format("{}_{}{}", from, row ? "rows" : "panels",
                                              made++ ? fmt::format("{}", made) : "");
         Expr now;

@@ -217,6 +217,20 @@ TEST(FusionPlan, ProductOfWindowsAfterAnother) {
   c.check();
 }
 
+/// Of the frames' spectra all but the first are read: the product's panels begin inside the axis, where no panel of the whole axis does.
+TEST(FusionPlan, PanelsOfAPartOfAnAxis) {
+  Case c;
+  const Value x = c.in("x", {1, 160}), w = c.in("w", {66, 1, 32});
+  const Expr at = var("d2") * Expr(24) + var("d3");
+  const Value frames = c.b.view(x, {1, 1, 5, 32}, {Expr(0), at}, imm(DType::F32, 0));
+  const Value spectrum = c.b.contract("ncpi,oci->nop", frames, w);
+  const Value real = c.b.view(spectrum, {1, 33, 4}, {Expr(0), var("d1"), var("d2") + Expr(1)});
+  const Value imaginary =
+      c.b.view(spectrum, {1, 33, 4}, {Expr(0), var("d1") + Expr(33), var("d2") + Expr(1)});
+  c.planned({c.b.map("sqrt(a * a + b * b)", {real, imaginary})});
+  c.check();
+}
+
 TEST(FusionPlan, ViewsVanish) {
   Case c;
   const Value x = c.in("x", {6, 8, 10});
