@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "emit/c_body.h"
+#include "emit/prepare.h"
 #include "support/check.h"
 #include "support/overloaded.h"
 
@@ -60,20 +61,7 @@ void Body::forget(uint64_t written) {
 }
 
 uint64_t Body::readsOf(const Expr& e) {
-  if (const auto it = reads_.find(e.hash()); it != reads_.end()) return it->second;
-  uint64_t bits = 0;
-  const auto all = [&](const std::vector<Expr>& list) {
-    for (const Expr& x : list) bits |= readsOf(x);
-  };
-  std::visit(overloaded{[](const Imm&) {}, [](const Var&) {},
-                        [&](const Load& l) {
-                          bits = bitOf(l.buffer);
-                          all(l.index);
-                        },
-                        [&](const Cast& c) { bits = readsOf(c.arg); },
-                        [&](const Apply& a) { all(a.args); }},
-             e->kind);
-  return reads_[e.hash()] = bits;
+  return buffersRead(e, [&](const std::string& buffer) { return bitOf(buffer); }, reads_);
 }
 
 void Body::begin(const std::vector<Expr>& roots) {
@@ -180,14 +168,7 @@ Expr Body::flat(const Place& place, const std::vector<Expr>& index) {
 }
 
 bool Body::inRange(const Place& place, const std::vector<Expr>& index) {
-  for (size_t i = 0; i < index.size(); i++) {
-    const Interval in = facts().bounds(index[i]);
-    if (in.low < 0 && !facts().proves(le(Expr(0), index[i]))) return false;
-    const auto extent = asInteger(place.shape[i]);
-    if (!(extent && in.high < *extent) && !facts().proves(lt(index[i], place.shape[i])))
-      return false;
-  }
-  return true;
+  return provenInside(facts(), place.shape, index);
 }
 
 Value Body::loadFrom(const Expr& e, const Load& l) {

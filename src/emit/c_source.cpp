@@ -62,45 +62,27 @@ class KernelWriter {
 
   /// Grids that stand together, and what one thread does alone between them, are one list: a launch.
   void walk(const Block& block, std::vector<Launch>& to) {
-    std::vector<Grid> grids;
-    const auto flush = [&] {
-      if (waits(grids)) {
-        for (const Grid& g : grids) list({g}, to);
-      } else if (!grids.empty()) {
-        list(grids, to);
-      }
-      grids.clear();
+    const auto together = [&](const std::vector<Grid>& grids) {
+      if (!waits(grids)) return list(grids, to);
+      for (const Grid& g : grids) list({g}, to);
     };
-    for (const Stmt& s : block) {
-      if (const Alloc* a = s.as<Alloc>(); a && a->buffer.space == "main") continue;
-      const For* f = s.as<For>();
-      const If* i = s.as<If>();
-      if (f && f->mode == LoopMode::Parallel) {
-        grids.push_back(gridOf(*f));
-        grids.back().comment = s.comment;
-      } else if (!hasGrid({s})) {
-        if (grids.empty() || !grids.back().loops.empty()) grids.push_back({});
-        grids.back().body.push_back(s);
-      } else {
-        flush();
-        if (f) {
-          Ranges ranges = rangesNow();
-          const Interval in = boundsOf(f->extent, ranges);
-          Launch loop{Launch::Loop, "", {}, f->extent, 1, f->var, {}};
-          outer_.push_back({f->var, {0, std::max<int64_t>(0, in.high - 1)}, f->extent});
-          walk(f->body, loop.body);
-          outer_.pop_back();
-          to.push_back(std::move(loop));
-        } else if (i) {
-          Launch when{Launch::When, "", {}, i->condition, 1, "", {}};
-          walk(i->body, when.body);
-          to.push_back(std::move(when));
-        } else if (const BlockStmt* b = s.as<BlockStmt>()) {
-          walk(b->body, to);
-        }
+    forEachRun(block, together, [&](const Stmt& s) {
+      if (const For* f = s.as<For>()) {
+        Ranges ranges = rangesNow();
+        const Interval in = boundsOf(f->extent, ranges);
+        Launch loop{Launch::Loop, "", {}, f->extent, 1, f->var, {}};
+        outer_.push_back({f->var, {0, std::max<int64_t>(0, in.high - 1)}, f->extent});
+        walk(f->body, loop.body);
+        outer_.pop_back();
+        to.push_back(std::move(loop));
+      } else if (const If* i = s.as<If>()) {
+        Launch when{Launch::When, "", {}, i->condition, 1, "", {}};
+        walk(i->body, when.body);
+        to.push_back(std::move(when));
+      } else if (const BlockStmt* b = s.as<BlockStmt>()) {
+        walk(b->body, to);
       }
-    }
-    flush();
+    });
   }
 
   /// OpenCL's CPU compilers get barriers in branches wrong (PoCL 3.1 runs what follows one for threads that its condition excludes), so

@@ -95,6 +95,30 @@ bool hasGrid(const Block& block) {
   });
 }
 
+void forEachRun(const Block& block, const std::function<void(const std::vector<Grid>&)>& together,
+                const std::function<void(const Stmt&)>& around) {
+  std::vector<Grid> grids;
+  const auto flush = [&] {
+    if (!grids.empty()) together(grids);
+    grids.clear();
+  };
+  for (const Stmt& s : block) {
+    if (const Alloc* a = s.as<Alloc>(); a && a->buffer.space == "main") continue;
+    const For* f = s.as<For>();
+    if (f && f->mode == LoopMode::Parallel) {
+      grids.push_back(gridOf(*f));
+      grids.back().comment = s.comment;
+    } else if (!hasGrid({s})) {
+      if (grids.empty() || !grids.back().loops.empty()) grids.push_back({});
+      grids.back().body.push_back(s);
+    } else {
+      flush();
+      around(s);
+    }
+  }
+  flush();
+}
+
 const Sync* lastIn(const Block& body) {
   for (const Stmt& s : body)
     if (const Sync* y = s.as<Sync>(); y && y->kind == Sync::Last) return y;

@@ -1,4 +1,6 @@
 #pragma once
+#include <functional>
+
 #include "emit/artifact.h"
 #include "ir/kernel.h"
 #include "ir/target.h"
@@ -16,6 +18,10 @@ struct Grid {
 Grid gridOf(const For& outermost);
 /// Is there a grid or a `sync grid` in it?
 bool hasGrid(const Block&);
+/// A block in its order: grids that stand together, with what one thread does alone as grids without loops, and each statement that holds
+/// grids or is a `sync grid`.
+void forEachRun(const Block&, const std::function<void(const std::vector<Grid>&)>& together,
+                const std::function<void(const Stmt&)>& around);
 /// The `sync last` directly in a grid's body; null where there is none.
 const Sync* lastIn(const Block& body);
 /// Each `alloc @main`, in text order.

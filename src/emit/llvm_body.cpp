@@ -248,14 +248,7 @@ void Body::allocate(const Stmt& s, const Buffer& b) {
 void Body::copy(const Copy& c) {
   if (!c.to) return prefetch(c, 0);
   const Place& from = placeOf(c.from.buffer);
-  Expr value = load(c.from.buffer, from.type, c.from.index);
-  if (c.fill) {
-    Expr inside = boolean(true);
-    for (size_t i = 0; i < c.from.index.size(); i++)
-      inside = logicalAnd(
-          inside, logicalAnd(le(Expr(0), c.from.index[i]), lt(c.from.index[i], from.shape[i])));
-    value = select(inside, value, c.fill);
-  }
+  const Expr value = copiedValue(c, from.type, from.shape);
   Block nest{{Store{{*c.to}, "", {value}}}};
   for (size_t i = c.axes.size(); i-- > 0;) {
     const auto extent = asInteger(now(c.axes[i].extent));

@@ -2,6 +2,7 @@
 #include <cstdlib>
 
 #include "emit/llvm_body.h"
+#include "emit/prepare.h"
 #include "ops/math/math.h"
 #include "support/check.h"
 #include "support/overloaded.h"
@@ -29,20 +30,7 @@ bool Body::varies(const Expr& e) {
 }
 
 uint64_t Body::readsOf(const Expr& e) {
-  if (const auto it = reads_.find(e.hash()); it != reads_.end()) return it->second;
-  uint64_t bits = 0;
-  const auto all = [&](const std::vector<Expr>& list) {
-    for (const Expr& x : list) bits |= readsOf(x);
-  };
-  std::visit(overloaded{[](const Imm&) {}, [](const Var&) {},
-                        [&](const Load& l) {
-                          bits = placeOf(l.buffer).bit;
-                          all(l.index);
-                        },
-                        [&](const Cast& c) { bits = readsOf(c.arg); },
-                        [&](const Apply& a) { all(a.args); }},
-             e->kind);
-  return reads_[e.hash()] = bits;
+  return buffersRead(e, [&](const std::string& buffer) { return placeOf(buffer).bit; }, reads_);
 }
 
 Value Body::emit(const Expr& e) {

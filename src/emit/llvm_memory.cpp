@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "emit/llvm_body.h"
+#include "emit/prepare.h"
 #include "support/check.h"
 
 namespace tektite::llvm_text {
@@ -43,15 +44,7 @@ bool Body::inRangeFlat(const Place& place, const std::vector<Expr>& index) {
 }
 
 bool Body::inRange(const Place& place, const std::vector<Expr>& index) {
-  if (inRangeFlat(place, index)) return true;
-  for (size_t i = 0; i < index.size(); i++) {
-    const Interval in = facts().bounds(index[i]);
-    if (in.low < 0 && !facts().proves(le(Expr(0), index[i]))) return false;
-    const auto extent = asInteger(place.shape[i]);
-    if (!(extent && in.high < *extent) && !facts().proves(lt(index[i], place.shape[i])))
-      return false;
-  }
-  return true;
+  return inRangeFlat(place, index) || provenInside(facts(), place.shape, index);
 }
 
 Address Body::address(const Ref& ref) {

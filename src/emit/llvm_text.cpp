@@ -221,38 +221,25 @@ void KernelWriter::barrier() {
 }
 
 void KernelWriter::walk(const Block& block) {
-  std::vector<Grid> grids;
-  const auto flush = [&] {
-    if (!grids.empty()) list(grids);
-    grids.clear();
+  const auto together = [&](const std::vector<Grid>& grids) {
+    for (const Grid& g : grids)
+      if (!g.comment.empty()) entry_.comment(g.comment);
+    list(grids);
   };
-  for (const Stmt& s : block) {
-    if (const Alloc* a = s.as<Alloc>(); a && a->buffer.space == "main") continue;
-    const For* f = s.as<For>();
-    const If* i = s.as<If>();
-    if (f && f->mode == LoopMode::Parallel) {
-      if (!s.comment.empty()) entry_.comment(s.comment);
-      grids.push_back(gridOf(*f));
-    } else if (!hasGrid({s})) {  // what one thread does alone
-      if (grids.empty() || !grids.back().loops.empty()) grids.push_back({});
-      grids.back().body.push_back(s);
+  forEachRun(block, together, [&](const Stmt& s) {
+    if (const For* f = s.as<For>()) {
+      outer_.push_back({f->var, {0, std::max<int64_t>(0, driver_.highest(f->extent) - 1)}});
+      driver_.loop(f->var, driver_.now(f->extent), 0, [&] { walk(f->body); });
+      outer_.pop_back();
+    } else if (const If* i = s.as<If>()) {
+      driver_.branch(driver_.now(i->condition), [&] { walk(i->body); });
+    } else if (const BlockStmt* b = s.as<BlockStmt>()) {
+      walk(b->body);
     } else {
-      flush();
-      if (f) {
-        outer_.push_back({f->var, {0, std::max<int64_t>(0, driver_.highest(f->extent) - 1)}});
-        driver_.loop(f->var, driver_.now(f->extent), 0, [&] { walk(f->body); });
-        outer_.pop_back();
-      } else if (i) {
-        driver_.branch(driver_.now(i->condition), [&] { walk(i->body); });
-      } else if (const BlockStmt* b = s.as<BlockStmt>()) {
-        walk(b->body);
-      } else {
-        entry_.line("call void %.barrier(ptr %.team)");
-        barrier();
-      }
+      entry_.line("call void %.barrier(ptr %.team)");
+      barrier();
     }
-  }
-  flush();
+  });
 }
 
 void KernelWriter::bindEntry() {

@@ -1,18 +1,10 @@
 #include "emit/prepare.h"
 
+#include "ir/conjuncts.h"
 #include "ops/math/math.h"
 #include "support/overloaded.h"
 
 namespace tektite {
-namespace {
-
-void conjuncts(const Expr& e, std::vector<Expr>& out) {
-  const Apply* a = e.as<Apply>();
-  if (!a || a->op != Op::And) return out.push_back(e);
-  for (const Expr& x : a->args) conjuncts(x, out);
-}
-
-}  // namespace
 
 Block expandFunctions(const Block& block, bool fast) {
   Block out;
@@ -36,14 +28,50 @@ Block expandFunctions(const Block& block, bool fast) {
 }
 
 LaneCondition splitByLanes(const Expr& condition, const std::function<bool(const Expr&)>& varies) {
-  std::vector<Expr> all;
-  conjuncts(condition, all);
   LaneCondition out{boolean(true), boolean(true)};
-  for (const Expr& e : all) {
+  for (const Expr& e : conjuncts(condition)) {
     Expr& to = varies(e) ? out.each : out.same;
     to = logicalAnd(to, e);
   }
   return out;
+}
+
+Expr copiedValue(const Copy& c, DType type, const std::vector<Expr>& shape) {
+  const Expr value = load(c.from.buffer, type, c.from.index);
+  if (!c.fill) return value;
+  Expr inside = boolean(true);
+  for (size_t i = 0; i < c.from.index.size(); i++)
+    inside =
+        logicalAnd(inside, logicalAnd(le(Expr(0), c.from.index[i]), lt(c.from.index[i], shape[i])));
+  return select(inside, value, c.fill);
+}
+
+bool provenInside(Facts& facts, const std::vector<Expr>& shape, const std::vector<Expr>& index) {
+  for (size_t i = 0; i < index.size(); i++) {
+    const Interval in = facts.bounds(index[i]);
+    if (in.low < 0 && !facts.proves(le(Expr(0), index[i]))) return false;
+    const auto extent = asInteger(shape[i]);
+    if (!(extent && in.high < *extent) && !facts.proves(lt(index[i], shape[i]))) return false;
+  }
+  return true;
+}
+
+uint64_t buffersRead(const Expr& e, const std::function<uint64_t(const std::string&)>& bitOf,
+                     std::unordered_map<Hash, uint64_t>& known) {
+  if (const auto it = known.find(e.hash()); it != known.end()) return it->second;
+  uint64_t bits = 0;
+  const auto all = [&](const std::vector<Expr>& list) {
+    for (const Expr& x : list) bits |= buffersRead(x, bitOf, known);
+  };
+  std::visit(overloaded{[](const Imm&) {}, [](const Var&) {},
+                        [&](const Load& l) {
+                          bits = bitOf(l.buffer);
+                          all(l.index);
+                        },
+                        [&](const Cast& c) { bits = buffersRead(c.arg, bitOf, known); },
+                        [&](const Apply& a) { all(a.args); }},
+             e->kind);
+  return known[e.hash()] = bits;
 }
 
 }  // namespace tektite

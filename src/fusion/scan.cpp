@@ -4,6 +4,7 @@
 
 #include "fusion/cost.h"
 #include "fusion/plan_body.h"
+#include "ir/bytes.h"
 #include "passes/rebuild.h"
 #include "support/check.h"
 
@@ -22,8 +23,6 @@ Value copyOf(Graph& g, Value v, const std::string& origin) {
                 .name = {},
                 .origin = origin});
 }
-
-double bytesOf(const TensorType& t) { return static_cast<double>(t.elements()) * bytes(t.dtype); }
 
 /// A part's graph while it is made: what stands outside becomes an input with a place.
 struct PartGraph {

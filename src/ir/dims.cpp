@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ir/wrapped.h"
 #include "support/check.h"
 #include "support/overloaded.h"
 
@@ -22,14 +23,7 @@ using Poly = std::map<Monomial, int64_t>;
 
 Poly constant(int64_t value) { return value ? Poly{{{}, value}} : Poly{}; }
 void addTo(Poly& p, const Monomial& m, int64_t coefficient) {
-  if (int64_t& c = p[m] = wrapTo(
-          DType::I64,
-          static_cast<int64_t>(static_cast<uint64_t>(p[m]) + static_cast<uint64_t>(coefficient)));
-      !c)
-    p.erase(m);
-}
-int64_t wrappedMul(int64_t a, int64_t b) {
-  return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+  if (int64_t& c = p[m] = wrappedAdd(p[m], coefficient); !c) p.erase(m);
 }
 Poly sum(Poly a, const Poly& b, int64_t factor) {
   for (const auto& [m, c] : b) addTo(a, m, wrappedMul(c, factor));

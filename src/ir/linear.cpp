@@ -2,17 +2,11 @@
 #include <compare>
 
 #include "ir/facts.h"
+#include "ir/wrapped.h"
 #include "support/overloaded.h"
 
 namespace tektite {
 namespace {
-
-int64_t wrappedAdd(int64_t a, int64_t b) {
-  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-}
-int64_t wrappedMul(int64_t a, int64_t b) {
-  return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
-}
 
 int sign(std::strong_ordering o) { return o < 0 ? -1 : o > 0 ? 1 : 0; }
 

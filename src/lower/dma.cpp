@@ -54,20 +54,14 @@ void DmaLowering::begin(const TileList& list, const std::vector<StageSchedule>& 
   chooseDoubled();
 }
 
-int64_t DmaLowering::bytesOf(const PlanBuffer& b) {
-  int64_t n = bytes(b.type.dtype);
-  for (const int64_t e : memoryShape(b)) n *= e;
-  return n;
-}
-
 void DmaLowering::chooseDoubled() {
   doubled_.clear();
   std::map<std::string, int64_t> used;
-  for (const PlanBuffer* b : scratch_) used[b->space] += bytesOf(*b);
+  for (const PlanBuffer* b : scratch_) used[b->space] += memoryBytes(*b);
   for (PlanBuffer* b : scratch_) {
     if (!isIn(*b) || b->ring >= 0 || b->depth == 0 || list_->tiles[b->depth - 1].grid) continue;
-    if (used[b->space] + bytesOf(*b) > target_.level(b->space)->bytes) continue;
-    used[b->space] += bytesOf(*b);
+    if (used[b->space] + memoryBytes(*b) > target_.level(b->space)->bytes) continue;
+    used[b->space] += memoryBytes(*b);
     doubled_.insert(b->name);
     buffers_.tile[b->name] = {
         simplify(floorMod(var(list_->tiles[b->depth - 1].var), Expr(2)), ranges_)};

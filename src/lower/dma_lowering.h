@@ -31,7 +31,6 @@ class DmaLowering {
   bool isOut(const PlanBuffer& b) const { return !b.copyOf.empty() && !isIn(b); }
 
   void begin(const TileList& list, const std::vector<StageSchedule>& schedule);
-  static int64_t bytesOf(const PlanBuffer& b);
   /// What a serial loop brings anew for each tile, where there is room for two of all.
   void chooseDoubled();
 

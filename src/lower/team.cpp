@@ -10,12 +10,6 @@ namespace {
 
 constexpr const char* kOnlyTile = "tile";
 
-int64_t bytesOf(const PlanBuffer& b) {
-  int64_t n = bytes(b.type.dtype);
-  for (int64_t e : memoryShape(b)) n *= std::max<int64_t>(e, 0);
-  return n;
-}
-
 /// Shared memory that a stage takes for itself: what joins reductions, panels of operands. At most one stage's at a time.
 int64_t bytesForStages(const TileList& list, const std::vector<TeamStage>& schedule, int threads) {
   int64_t most = 0;
@@ -64,11 +58,11 @@ class TeamList {
     std::vector<const PlanBuffer*> own;
     for (const PlanBuffer* b : scratch)
       if (!sharedByTiles(*b)) own.push_back(b);
-    std::ranges::stable_sort(own, {}, [](const PlanBuffer* b) { return bytesOf(*b); });
+    std::ranges::stable_sort(own, {}, [](const PlanBuffer* b) { return memoryBytes(*b); });
     const Level* shared = target.level("shared");
     int64_t room = (shared ? shared->bytes : 0) - bytesForStages(list_, schedule_, threads_);
     for (const PlanBuffer* b : own) {
-      room -= bytesOf(*b);
+      room -= memoryBytes(*b);
       if (room >= 0)
         shared_.push_back(b);
       else

@@ -210,6 +210,9 @@ class TeamNest : TeamPoints {
   // ---- points whose reduction several threads share
 
   std::string partName(const std::string& n) const { return "join_" + n; }
+  Stmt partsOf(const std::string& n, DType type, int groups, int parts) const {
+    return {Alloc{{partName(n), type, {Expr(groups), Expr(parts)}, {}, "shared", 0, ""}}, ""};
+  }
   Ref part(const std::string& n, const Expr& lane) const {
     return {partName(n), {simplify(floorDiv(thread_, groupSize()), ranges_), lane}};
   }
@@ -221,14 +224,7 @@ class TeamNest : TeamPoints {
     const int groups = threads_ / schedule_.group;
     for (const Accumulator& a : stage_.accumulators)
       for (size_t c = 0; c < a.names.size(); c++)
-        scope.push_back({Alloc{{partName(a.names[c]),
-                                a.combine.types[c],
-                                {Expr(groups), groupSize()},
-                                {},
-                                "shared",
-                                0,
-                                ""}},
-                         ""});
+        scope.push_back(partsOf(a.names[c], a.combine.types[c], groups, schedule_.group));
     const Expr slot = simplify(floorDiv(thread_, groupSize()), ranges_);
     rounds(scope, pointsOf(schedule_.dealt), groups, kRound, slot,
            [&](Block& round, const Expr& flat) {
@@ -339,15 +335,7 @@ class TeamNest : TeamPoints {
                               0,
                               ""}},
                        ""});
-      if (warpsOfGroup > 1)
-        scope.push_back({Alloc{{partName(a.names[0]),
-                                DType::F32,
-                                {Expr(groups), Expr(warpsOfGroup)},
-                                {},
-                                "shared",
-                                0,
-                                ""}},
-                         ""});
+      if (warpsOfGroup > 1) scope.push_back(partsOf(a.names[0], DType::F32, groups, warpsOfGroup));
     }
     const Expr slot = simplify(floorDiv(thread_, groupSize()), ranges_);
     rounds(scope, pointsOf(schedule_.dealt), groups, kRound, slot,

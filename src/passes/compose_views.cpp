@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "ir/conjuncts.h"
 #include "ir/dims.h"
 #include "passes/coordinates.h"
 #include "passes/pass.h"
@@ -11,15 +12,6 @@ namespace {
 const View* viewOf(const Node& n) {
   if (const Gather* g = n.as<Gather>()) return g;
   return n.as<View>();
-}
-
-std::vector<Expr> conjuncts(const Expr& e) {
-  if (!e) return {};
-  const Apply* a = e.as<Apply>();
-  if (!a || a->op != Op::And) return {e};
-  std::vector<Expr> out = conjuncts(a->args[0]);
-  for (Expr& x : conjuncts(a->args[1])) out.push_back(std::move(x));
-  return out;
 }
 
 Expr conjunction(const std::vector<Expr>& list) {

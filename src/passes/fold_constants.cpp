@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ir/bytes.h"
 #include "ir/facts.h"
 #include "ir/graph_eval.h"
 #include "passes/coordinates.h"
@@ -15,8 +16,6 @@ constexpr int64_t kSmallBytes =
     4 << 10;  // a result of this size may be larger than what it is made of
 constexpr double kMostSteps =
     4 << 20;  // scalar steps of one run of the pass: some 50 ms of the interpreter
-
-int64_t bytesOf(const TensorType& t) { return t.elements() * bytes(t.dtype); }
 
 constexpr double kProductSteps =
     0.0625;  // of a multiplication and addition, or an operand's element

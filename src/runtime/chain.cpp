@@ -11,8 +11,6 @@ namespace {
 
 constexpr size_t kPooled = 4;  // buffers of one output: states alternate between two
 
-int64_t bytesOf(const Carried& c) { return elementsOf(c.shape) * bytes(c.type); }
-
 TensorType typeOf(const Carried& c) { return {c.type, {c.shape.begin(), c.shape.end()}}; }
 
 template <class T>

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <limits>
 
+#include "ir/bytes.h"
 #include "ir/dot.h"
 #include "runtime/fallback.h"
 #include "runtime/kernels.h"
@@ -11,16 +12,13 @@
 #include "support/check.h"
 #include "support/overloaded.h"
 #include "support/parallel.h"
+#include "support/seconds.h"
 
 namespace tektite {
 namespace {
 
 /// Below this estimate one thread is done before the others have heard of it: a barrier each way (team.h) costs about as much.
 constexpr double kSoloSeconds = 1e-6;
-
-double secondsSince(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 enum class Role : uint8_t {
   Data,
@@ -90,10 +88,7 @@ class Assembler {
     return static_cast<int>(program_.slots.size()) - 1;
   }
 
-  int64_t bytesOf(Value v) const {
-    const TensorType& type = program_.graph.type(v);
-    return type.elements() * bytes(type.dtype);
-  }
+  int64_t bytesOf(Value v) const { return tektite::bytesOf(program_.graph.type(v)); }
 
   void bindPorts() {
     const Graph& graph = program_.graph;

@@ -4,15 +4,9 @@
 #include <map>
 
 #include "runtime/interpret.h"
+#include "support/seconds.h"
 
 namespace tektite {
-namespace {
-
-double secondsSince(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-}  // namespace
 
 DeviceRun::DeviceRun(std::shared_ptr<const Program> program)
     : program_(std::move(program)), device_(*program_->device) {

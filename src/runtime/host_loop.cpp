@@ -7,8 +7,6 @@
 namespace tektite {
 namespace {
 
-int64_t bytesOf(const Carried& c) { return elementsOf(c.shape) * bytes(c.type); }
-
 Carried scalar(DType type, int64_t value) {
   auto array = std::make_shared<Array>(type, std::vector<int64_t>{});
   storeInteger(type, array->data(), 0, value);
@@ -23,6 +21,8 @@ int64_t integerOf(const Carried& c, const std::string& origin) {
 }
 
 }  // namespace
+
+int64_t bytesOf(const Carried& c) { return elementsOf(c.shape) * bytes(c.type); }
 
 HostLoopRun::HostLoopRun(const LoopPart& part, const std::optional<Carried>& trips,
                          const std::optional<Carried>& condition)

@@ -3,6 +3,8 @@
 
 namespace tektite {
 
+int64_t bytesOf(const Carried&);
+
 /// One run of a loop by the host: what the next step is given, and what the steps before have left.
 class HostLoopRun {
  public:

@@ -10,12 +10,14 @@
 
 #include "backends/cpu/compiler.h"
 #include "emit/grids.h"
+#include "ir/bytes.h"
 #include "lower/dma.h"
 #include "lower/scan.h"
 #include "runtime/cache.h"
 #include "runtime/simulated.h"
 #include "support/check.h"
 #include "support/parallel.h"
+#include "support/seconds.h"
 
 namespace tektite {
 namespace {
@@ -61,12 +63,6 @@ std::string withoutComments(const std::string& text, char sign) {
 }
 
 Hash hashOf(std::string_view text) { return Hasher().add(text).finish(); }
-
-int64_t bytesOf(const TensorType& t) { return t.elements() * bytes(t.dtype); }
-
-double secondsSince(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 class Progress {
  public:

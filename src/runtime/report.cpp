@@ -6,12 +6,12 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "ir/bytes.h"
+
 namespace tektite {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-int64_t bytesOf(const TensorType& type) { return type.elements() * bytes(type.dtype); }
 
 /// Inputs, constants and outputs, once each.
 int64_t minimumBytes(const Program& program) {

@@ -24,6 +24,12 @@ std::vector<int64_t> memoryShape(const PlanBuffer& b) {
   return shape;
 }
 
+int64_t memoryBytes(const PlanBuffer& b) {
+  int64_t n = bytes(b.type.dtype);
+  for (const int64_t extent : memoryShape(b)) n *= std::max<int64_t>(extent, 0);
+  return n;
+}
+
 std::vector<int64_t> memoryStrides(const PlanBuffer& b) {
   const auto shape = memoryShape(b);
   const auto order = orderOf(b);

@@ -9,6 +9,7 @@ namespace tektite {
 
 /// The part of a plan's buffer that exists in memory, an axis each: the tensor's shape, or of a scratch buffer what a tile holds.
 std::vector<int64_t> memoryShape(const PlanBuffer&);
+int64_t memoryBytes(const PlanBuffer&);
 /// Strides in elements of that part, in the buffer's order.
 std::vector<int64_t> memoryStrides(const PlanBuffer&);
 /// By how many elements an access moves when `var` grows by 1; nothing where it isn't affine in `var`.
