@@ -287,6 +287,43 @@ TEST(Lower, TransposedOperandIsPackedOnceAHead) {
            });
 }
 
+/// Columns that a tile begins in the midst of a panel: from a fixed place, or each tile from another one.
+TEST(Lower, PanelsBeginWhereTheTileDoes) {
+  const int64_t m = 6, n = 100, d = 5;
+  struct Part {
+    int64_t tile;
+    Region columns;
+    int64_t low, high;  // of all tiles
+  };
+  const auto tiles = [&](int64_t of) { return Part{of, {t0 * Expr(of), of}, 0, n}; };
+  for (const Part& part : {Part{n, {Expr(1), 4}, 1, 5}, Part{n, {Expr(3), n - 3}, 3, n}, tiles(18),
+                           tiles(33), tiles(48)}) {
+    const int64_t width = part.high - part.low;
+    GroupPlan p;
+    p.buffers = {buffer(PlanBuffer::Input, "q", {m, d}), buffer(PlanBuffer::Input, "k", {n, d}),
+                 buffer(PlanBuffer::Output, "y", {m, width})};
+    Stage s;
+    s.depth = 1;
+    s.contraction = true;
+    s.axes = {{"i0", m, false, {0, m}}, {"i1", n, false, part.columns}, {"i2", d, true, {0, d}}};
+    s.accumulators = {
+        {builtinCombine("sum", DType::F32), {at("q", {i0, i2}) * at("k", {i1, i2})}, {"a0"}}};
+    s.outer = {{"y", {i0, i1 - Expr(part.low)}, acc("a0"), "", {}}};
+    p.lists = {{{{"t0", n, part.tile, true}}, {s}, -1}};
+    everyWay(p, {{"q", random(m * d, 8)}, {"k", random(n * d, 9)}},
+             [&](const Arrays& a, const std::string& how) {
+               for (int64_t i = 0; i < m; i++)
+                 for (int64_t j = 0; j < width; j++) {
+                   double want = 0;
+                   for (int64_t c = 0; c < d; c++)
+                     want += double(a.at("q")[i * d + c]) * a.at("k")[(j + part.low) * d + c];
+                   ASSERT_NEAR(a.at("y")[i * width + j], want, 1e-5)
+                       << how << " tiles of " << part.tile << " from " << part.low;
+                 }
+             });
+  }
+}
+
 /// Channels-last to channels-first, as a map and behind a product: no extent is a multiple of the lanes.
 TEST(Lower, BlocksAreTransposedOnTheWayOut) {
   const int64_t c = 21, n = 63, d = 19;
