@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds plans for a large GPU to their figures: launches, main-memory bytes over the least possible, peak memory over unfused's.
+"""Holds plans for a large GPU to their figures: launches, and main-memory bytes over the least possible.
 
     build/venv/bin/python tools/test_launches.py TEKTITE [NAME...]
 
