@@ -1,31 +1,46 @@
 #include "fusion/orders.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "fusion/stages.h"
+#include "ir/rewriter.h"
 
 namespace tektite {
 namespace {
 
 constexpr int64_t kLeastRun = 8;  // neighbours that are worth an order of their own
 
+/// For each index of an access the axes of the stage's results that it walks over, and whether it walks at all.
+struct Walks {
+  struct Along {
+    std::vector<std::string> axes;
+    bool any = false;
+  };
+  std::vector<Along> along;
+
+  Walks(const std::vector<Expr>& index, const Stage& stage) {
+    for (const Expr& e : index) {
+      Along& a = along.emplace_back();
+      a.axes = freeVars(e);
+      a.any = !a.axes.empty();
+      std::erase_if(a.axes, [&](const std::string& v) {
+        return !std::ranges::any_of(stage.axes,
+                                    [&](const StageAxis& x) { return !x.reduce && x.var == v; });
+      });
+    }
+  }
+};
+
 /// Does the load walk with the store, axis by axis, at whatever steps, up to what the reduction walks over? Axes behind the shorter one's
 /// have no place in the other: they are of one element.
-bool samePlace(const std::vector<Expr>& loaded, const std::vector<Expr>& stored,
-               const Stage& stage) {
-  const auto walks = [&](const Expr& e) {
-    std::vector<std::string> vars = freeVars(e);
-    std::erase_if(vars, [&](const std::string& v) {
-      return !std::ranges::any_of(stage.axes,
-                                  [&](const StageAxis& a) { return !a.reduce && a.var == v; });
-    });
-    return vars;
-  };
-  for (size_t i = 0; i < std::max(loaded.size(), stored.size()); i++) {
-    const auto l = i < loaded.size() ? walks(loaded[i]) : std::vector<std::string>();
-    const auto s = i < stored.size() ? walks(stored[i]) : std::vector<std::string>();
-    const bool reducedAway = i < loaded.size() && l.empty() && !freeVars(loaded[i]).empty();
-    if (!reducedAway && l != s) return false;
+bool samePlace(const Walks& loaded, const Walks& stored) {
+  static const Walks::Along none;
+  for (size_t i = 0; i < std::max(loaded.along.size(), stored.along.size()); i++) {
+    const Walks::Along& l = i < loaded.along.size() ? loaded.along[i] : none;
+    const Walks::Along& s = i < stored.along.size() ? stored.along[i] : none;
+    const bool reducedAway = l.axes.empty() && l.any;
+    if (!reducedAway && l.axes != s.axes) return false;
   }
   return true;
 }
@@ -37,32 +52,6 @@ std::vector<int> orderFor(size_t rank, const std::vector<int>& order) {
     if (axis < static_cast<int>(rank)) out.push_back(axis);
   for (size_t axis = order.size(); axis < rank; axis++) out.push_back(static_cast<int>(axis));
   return out;
-}
-
-/// Gives an order to the scratch buffers that this stage stores beside, or reads at the place of, a buffer that has one. Did any get one?
-bool spreadOrders(std::vector<PlanBuffer>& buffers, const Stage& stage) {
-  bool changed = false;
-  const auto named = [&](const std::string& name) {
-    return std::ranges::find(buffers, name, &PlanBuffer::name);
-  };
-  const auto share = [&](const std::string& a, const std::string& b) {
-    for (const auto& [from, to] : {std::pair{named(a), named(b)}, std::pair{named(b), named(a)}})
-      if (!from->order.empty() && to->order.empty() && to->kind == PlanBuffer::Scratch)
-        to->order = orderFor(to->type.rank(), from->order), changed = true;
-  };
-  std::vector<Expr> loads;
-  const auto collect = [&](const Expr& e) {
-    for (Expr& l : loadsOf(e)) loads.push_back(std::move(l));
-  };
-  for (const Accumulator& a : stage.accumulators)
-    for (const Expr& e : a.values) collect(e);
-  for (const auto* stores : {&stage.inner, &stage.outer})
-    for (const StageStore& s : *stores) collect(s.value);
-  for (const auto* stores : {&stage.inner, &stage.outer})
-    for (const StageStore& s : *stores)
-      for (const Expr& e : loads)
-        if (samePlace(e.as<Load>()->index, s.index, stage)) share(e.as<Load>()->buffer, s.buffer);
-  return changed;
 }
 
 std::vector<int> memoryOrder(const PlanBuffer& b) {
@@ -96,7 +85,13 @@ void putInnermost(PlanBuffer& b, int axis) {
 class Orders {
  public:
   Orders(std::vector<PlanBuffer>& buffers, const std::vector<Stage>& stages)
-      : buffers_(buffers), stages_(stages) {}
+      : buffers_(buffers), stages_(stages) {
+    for (size_t b = 0; b < buffers.size(); b++) number_[buffers[b].name] = b;
+    for (const Stage& stage : stages) {
+      findBeside(stage);
+      for (const Expr& e : loadsOf(stage)) readers_[e.as<Load>()->buffer].emplace_back(&stage, e);
+    }
+  }
 
   void run() {
     for (const Stage& stage : stages_)
@@ -108,13 +103,40 @@ class Orders {
   }
 
  private:
-  PlanBuffer& named(const std::string& name) const {
-    return *std::ranges::find(buffers_, name, &PlanBuffer::name);
+  PlanBuffer& named(const std::string& name) const { return buffers_[number_.at(name)]; }
+
+  /// Buffers that the stage stores at the place where it reads others.
+  void findBeside(const Stage& stage) {
+    std::vector<std::pair<size_t, Walks>> loads;
+    Walker collect([&](const Expr& e) {
+      if (const Load* l = e.as<Load>())
+        loads.emplace_back(number_.at(l->buffer), Walks(l->index, stage));
+    });
+    for (const Accumulator& a : stage.accumulators)
+      for (const Expr& e : a.values) collect(e);
+    for (const auto* stores : {&stage.inner, &stage.outer})
+      for (const StageStore& s : *stores) collect(s.value);
+    for (const auto* stores : {&stage.inner, &stage.outer})
+      for (const StageStore& s : *stores) {
+        const Walks stored(s.index, stage);
+        for (const auto& [from, walks] : loads)
+          if (samePlace(walks, stored)) beside_.emplace_back(from, number_.at(s.buffer));
+      }
   }
+
+  /// Gives an order to the scratch buffers that lie beside one that has one.
   void spread() {
     for (bool again = true; again;) {
       again = false;
-      for (const Stage& stage : stages_) again |= spreadOrders(buffers_, stage);
+      for (const auto& [a, b] : beside_)
+        for (const auto& [from, to] : {std::pair{a, b}, std::pair{b, a}}) {
+          PlanBuffer& open = buffers_[to];
+          if (buffers_[from].order.empty() || !open.order.empty() ||
+              open.kind != PlanBuffer::Scratch)
+            continue;
+          open.order = orderFor(open.type.rank(), buffers_[from].order);
+          again |= !open.order.empty();  // one element has none
+        }
     }
   }
 
@@ -162,22 +184,25 @@ class Orders {
   bool wanted(const PlanBuffer& b) const {
     const int near = innermost(b);
     if (near < 0) return true;
-    for (const Stage& stage : stages_)
-      for (const Expr& e : loadsOf(stage)) {
-        const Load& l = *e.as<Load>();
-        if (l.buffer != b.name) continue;
-        if (!stage.contraction) return true;
-        for (const StageStore& store : stage.outer) {
-          const int results = innermost(named(store.buffer));
-          const Var* lanes = results < 0 ? nullptr : store.index[results].as<Var>();
-          if (lanes && std::ranges::count(freeVars(l.index[near]), lanes->name)) return true;
-        }
+    const auto readers = readers_.find(b.name);
+    if (readers == readers_.end()) return false;
+    for (const auto& [stage, load] : readers->second) {
+      if (!stage->contraction) return true;
+      for (const StageStore& store : stage->outer) {
+        const int results = innermost(named(store.buffer));
+        const Var* lanes = results < 0 ? nullptr : store.index[results].as<Var>();
+        if (lanes && std::ranges::count(freeVars(load.as<Load>()->index[near]), lanes->name))
+          return true;
       }
+    }
     return false;
   }
 
   std::vector<PlanBuffer>& buffers_;
   const std::vector<Stage>& stages_;
+  std::unordered_map<std::string, size_t> number_;
+  std::unordered_map<std::string, std::vector<std::pair<const Stage*, Expr>>> readers_;
+  std::vector<std::pair<size_t, size_t>> beside_;  ///< numbers of buffers: read, stored
 };
 
 }  // namespace

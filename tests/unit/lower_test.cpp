@@ -6,6 +6,7 @@
 #include <random>
 #include <sstream>
 
+#include "fusion/orders.h"
 #include "ir/kernel_eval.h"
 #include "ir/kernel_verify.h"
 #include "ir/target.h"
@@ -322,6 +323,22 @@ TEST(Lower, PanelsBeginWhereTheTileDoes) {
                  }
              });
   }
+}
+
+/// A sum of one element beside an operand that has an order: there is nothing to give it.
+TEST(Lower, OneElementHasNoOrder) {
+  std::vector<PlanBuffer> buffers = {buffer(PlanBuffer::Input, "x", {4, 9}, {1, 0}),
+                                     buffer(PlanBuffer::Scratch, "one", {}),
+                                     buffer(PlanBuffer::Scratch, "copy", {4, 9})};
+  Stage sum, copy;
+  sum.axes = {{"i0", 4, true, {0, 4}}, {"i1", 9, true, {0, 9}}};
+  sum.accumulators = {{builtinCombine("sum", DType::F32), {at("x", {i0, i1})}, {"a0"}}};
+  sum.outer = {{"one", {}, acc("a0"), "", {}}};
+  copy.axes = {{"i0", 4, false, {0, 4}}, {"i1", 9, false, {0, 9}}};
+  copy.inner = {{"copy", {i0, i1}, at("x", {i0, i1}), "", {}}};
+  spreadOrders(buffers, {sum, copy});
+  EXPECT_TRUE(buffers[1].order.empty());
+  EXPECT_EQ(buffers[2].order, (std::vector<int>{1, 0}));
 }
 
 /// Channels-last to channels-first, as a map and behind a product: no extent is a multiple of the lanes.
