@@ -18,7 +18,8 @@ for target in npu:ascend910b npu:neuroncore2; do
   for folder in tests/models/{recurrent,transformer,quantised,convnet} build/models/mobilenet_v2; do
     set=$folder/test_data_set_0
     [ -d $set ] || continue
-    said=$(timeout 120 $tektite run $folder/model.onnx --inputs $set --expect $set --target=$target 2>&1) ||
+    within=$([ -f $folder/max_rel ] && echo "--max-rel $(<$folder/max_rel)")  # of a fetched model
+    said=$(timeout 120 $tektite run $folder/model.onnx --inputs $set --expect $set $within --target=$target 2>&1) ||
       { echo "$folder on $target: $(tail -n1 <<<"$said")"; failed=1; }
   done
 done
