@@ -72,8 +72,10 @@ class Order {
     std::vector<std::string> names;
     const auto start =
         std::find_if(path.begin(), path.end(), [&](const Step& s) { return s.node == from; });
-    for (auto s = path.end(); s != start;)  // each reads the next
-      names.push_back(fmt::format("'{}'", nodeName(nodes_[(--s)->node], s->node)));
+    for (auto s = path.end(); s != start;) {  // each reads the next
+      --s;
+      names.push_back(fmt::format("'{}'", nodeName(nodes_[s->node], s->node)));
+    }
     if (names.size() == 1) userError("node {} reads its own result, expected no cycle", names[0]);
     constexpr size_t kMostNames = 8;
     const size_t more = names.size() > kMostNames ? names.size() - kMostNames : 0;
