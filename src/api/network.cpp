@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "api/access.h"
+#include "ir/bytes.h"
 #include "support/check.h"
 
 namespace tektite {
@@ -106,7 +107,7 @@ Tensor Network::input(const std::string& name, Type type, const Shape& shape) {
 Tensor Network::constant(Type type, const Shape& shape, const void* elements) {
   const TensorType full{static_cast<DType>(type), extentsOf(shape)};
   if (!full.isStatic()) userError("constant: a shape of {} found, expected numbers", toText(full));
-  const size_t size = static_cast<size_t>(full.elements() * bytes(full.dtype));
+  const size_t size = static_cast<size_t>(bytesOf(full));
   auto copy = std::make_shared<std::vector<uint64_t>>((size + 7) / 8);
   if (size) std::memcpy(copy->data(), elements, size);
   auto data = std::make_shared<ConstData>();

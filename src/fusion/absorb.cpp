@@ -4,14 +4,11 @@
 #include <set>
 
 #include "fusion/scan.h"
+#include "ir/mentions.h"
 #include "passes/rebuild.h"
 
 namespace tektite {
 namespace {
-
-bool mentions(const Expr& e, const std::string& name) {
-  return e && std::ranges::count(freeVars(e), name) > 0;
-}
 
 /// Finds which axis of each value counts the steps, backwards from a scan's operands, and builds the body with the nodes in it.
 class Absorber {

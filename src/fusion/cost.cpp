@@ -215,13 +215,9 @@ class TilingCosts::Evaluation {
     const StageShape& shape = g_.stages[s];
     const StageWork& w = work_[s];
     const double runs = executions(out_.depth[s]);
-    double points = runs, outer = runs, whole = 1;
-    for (size_t a = 0; a < shape.extents.size(); a++) {
-      const double mean = meanSize(out_.regions.stages[s][a], shape.extents[a]);
-      points *= mean;
-      whole *= static_cast<double>(shape.extents[a]);
-      if (!shape.reduce[a]) outer *= mean;
-    }
+    const auto [points, outer, whole] = pointsOf(shape, runs, [&](size_t a) {
+      return meanSize(out_.regions.stages[s][a], shape.extents[a]);
+    });
     const int lanes = std::max(1, target_.lanes(w.elementBytes));
     double vector = 1, rows = runs;  // share of lanes in use; innermost loops entered
     if (w.vectorAxis >= 0) {

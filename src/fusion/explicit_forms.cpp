@@ -2,6 +2,7 @@
 
 #include "fusion/explicit.h"
 #include "fusion/region.h"
+#include "ir/mentions.h"
 
 namespace tektite {
 namespace {
@@ -82,15 +83,11 @@ std::optional<Product> productOf(const Stage& s, const Target& target) {
   Product p{*stripped(&mul->args[0]), *stripped(&mul->args[1]), {}, {}, {}, {}};
   const Load *l = p.left.as<Load>(), *r = p.right.as<Load>();
   if (!l || !r || l->buffer == r->buffer || p.left.type() == DType::I64) return {};
-  const auto has = [](const Load* load, const std::string& v) {
-    return std::ranges::any_of(
-        load->index, [&](const Expr& e) { return std::ranges::count(freeVars(e), v) > 0; });
-  };
   for (const Load* load : {l, r})
     for (const Expr& e : load->index)
       if (!axisSum(e, s).known) return {};
   for (size_t a = 0; a < s.axes.size(); a++) {
-    const bool left = has(l, s.axes[a].var), right = has(r, s.axes[a].var);
+    const bool left = mentions(l->index, s.axes[a].var), right = mentions(r->index, s.axes[a].var);
     (s.axes[a].reduce ? p.depth
      : left == right  ? p.batch
      : left           ? p.rows

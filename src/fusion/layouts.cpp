@@ -5,6 +5,7 @@
 
 #include "fusion/plan.h"
 #include "fusion/stages.h"
+#include "ir/mentions.h"
 #include "support/check.h"
 
 namespace tektite {
@@ -109,7 +110,7 @@ class Layouts {
       const auto it = named.find(buffer);
       if (it == named.end()) return;
       for (size_t d = 0; d < index.size(); d++)
-        if (std::ranges::count(freeVars(index[d]), var))
+        if (mentions(index[d], var))
           votes_[it->second][static_cast<int>(d)] +=
               static_cast<double>(plan.buffer(buffer).type.elements());
     };

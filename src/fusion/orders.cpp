@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "fusion/stages.h"
+#include "ir/mentions.h"
 #include "ir/rewriter.h"
 
 namespace tektite {
@@ -191,8 +192,7 @@ class Orders {
       for (const StageStore& store : stage->outer) {
         const int results = innermost(named(store.buffer));
         const Var* lanes = results < 0 ? nullptr : store.index[results].as<Var>();
-        if (lanes && std::ranges::count(freeVars(load.as<Load>()->index[near]), lanes->name))
-          return true;
+        if (lanes && mentions(load.as<Load>()->index[near], lanes->name)) return true;
       }
     }
     return false;

@@ -5,6 +5,7 @@
 
 #include "fusion/cost.h"
 #include "fusion/stages.h"
+#include "ir/bytes.h"
 
 namespace tektite {
 
@@ -34,7 +35,7 @@ PeakMemory::PeakMemory(const Graph& g, const Clusters& clusters,
       const Value v{n, r};
       const int end = last[numbers.of(v)], begin = end < 0 ? -1 : place_[clusters.of[n]];
       if (begin == end) continue;  // inside one kernel, or no intermediate
-      const int64_t size = g.type(v).elements() * tektite::bytes(g.type(v).dtype);
+      const int64_t size = bytesOf(g.type(v));
       uses_.push_back({v, size, begin, end});
       change[static_cast<size_t>(begin)] += size;
       change[static_cast<size_t>(end) + 1] -= size;
@@ -91,7 +92,7 @@ std::vector<size_t> PeakMemory::cuts(int cluster) const {
       const bool outside = std::ranges::any_of(
           readers_[v.node], [&](int reader) { return clusters_.of[reader] != cluster; });
       if (std::ranges::count(g_.outputs, v)) continue;
-      const int64_t size = g_.type(v).elements() * tektite::bytes(g_.type(v).dtype);
+      const int64_t size = bytesOf(g_.type(v));
       const size_t until =
           outside ? end : lastInside(v) + 1;  // a cut behind its last reader leaves it inside
       add(first, i + 1, until, size);
@@ -109,7 +110,7 @@ int64_t mainScratchOf(const GroupPlan& plan, const Target& target) {
   int64_t all = 0;
   if (plan.scan) {
     for (const PlanBuffer& b : plan.buffers)
-      if (b.kind == PlanBuffer::Scratch) all += b.type.elements() * bytes(b.type.dtype);
+      if (b.kind == PlanBuffer::Scratch) all += bytesOf(b.type);
     return all > target.last().bytes ? all : 0;
   }
   const Level* shared = target.kind == "gpu" ? target.level("shared") : nullptr;

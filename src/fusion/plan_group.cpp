@@ -8,6 +8,8 @@
 #include "fusion/streaming.h"
 #include "fusion/tiles.h"
 #include "fusion/traffic.h"
+#include "ir/bytes.h"
+#include "ir/mentions.h"
 #include "support/check.h"
 
 namespace tektite {
@@ -214,9 +216,7 @@ class Assembly {
     Expr guard = boolean(true);
     for (size_t a = 0; a < stage.axes.size(); a++) {
       const int j = g_.follows[s][a];
-      const bool indexes = std::ranges::any_of(store.index, [&](const Expr& e) {
-        return std::ranges::count(freeVars(e), stage.axes[a].var) > 0;
-      });
+      const bool indexes = mentions(store.index, stage.axes[a].var);
       if (!indexes || j < 0 || !vars_.count(j)) continue;
       covered[j] = true;
       if (isOwn(s, a)) continue;
@@ -288,8 +288,7 @@ std::optional<GroupPlan> planWalk(const StageSet& set, const Target& target, int
 int64_t leafBytes(const StageSet& set) {
   int64_t out = 0;
   for (const PlanBuffer& b : set.buffers)
-    if (b.kind == PlanBuffer::Input || b.kind == PlanBuffer::Constant)
-      out += b.type.elements() * bytes(b.type.dtype);
+    if (b.kind == PlanBuffer::Input || b.kind == PlanBuffer::Constant) out += bytesOf(b.type);
   return out;
 }
 

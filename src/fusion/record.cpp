@@ -5,6 +5,7 @@
 
 #include "fusion/fences.h"
 #include "fusion/scan.h"
+#include "ir/bytes.h"
 #include "support/check.h"
 
 namespace tektite {
@@ -112,7 +113,7 @@ class Recorder {
     }
   }
   void judge(Edge& e) {
-    const int64_t size = g_.type(e.from).elements() * bytes(g_.type(e.from).dtype);
+    const int64_t size = bytesOf(g_.type(e.from));
     if (clusters_.repeated(e.from.node)) {
       e.verdict = Verdict::Inlined;
       e.bytesSaved = 2 * size;

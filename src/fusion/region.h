@@ -41,6 +41,22 @@ struct StageShape {
   std::vector<bool> reduce;
   std::vector<Touch> reads, writes;
 };
+/// Points that a stage computes in all its runs, those but for what it reduces over, and of the whole stage once.
+struct StagePoints {
+  double all, outer, whole = 1;
+};
+/// `mean`: elements of an axis in a run.
+template <class Mean>
+StagePoints pointsOf(const StageShape& shape, double runs, const Mean& mean) {
+  StagePoints p{runs, runs};
+  for (size_t a = 0; a < shape.extents.size(); a++) {
+    const double n = mean(a);
+    p.all *= n;
+    p.whole *= static_cast<double>(shape.extents[a]);
+    if (!shape.reduce[a]) p.outer *= n;
+  }
+  return p;
+}
 /// A dim of a buffer, as a sum of several axes or with a step.
 struct Gap {
   size_t stage, dim;

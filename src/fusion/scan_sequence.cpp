@@ -2,6 +2,7 @@
 
 #include "fusion/plan_body.h"
 #include "fusion/scan.h"
+#include "ir/bytes.h"
 
 namespace tektite {
 namespace {
@@ -110,7 +111,7 @@ class Sequence {
     const Level &near = *target_.level(target_.scratch), &main = target_.levels.back();
     const double rate = std::max(main.sharedBytesPerSecond, main.bytesPerSecond);
     for (const PlanBuffer& b : out_.buffers) {
-      const int64_t n = b.type.elements() * bytes(b.type.dtype);
+      const int64_t n = bytesOf(b.type);
       if (b.kind == PlanBuffer::Scratch && rate > 0 && n + c.scratchBytes <= near.bytes)
         c.seconds -= 2 * static_cast<double>(n) / rate;  // it stays on the core
       if (b.kind == PlanBuffer::Output) c.bytesWritten += n;

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <set>
 
+#include "ir/bytes.h"
 #include "ir/dims.h"
 #include "ir/expr_text.h"
 #include "support/check.h"
@@ -119,7 +120,7 @@ Value Builder::input(std::string name, TensorType type) {
 }
 
 Value Builder::constant(TensorType type, std::shared_ptr<const ConstData> data, std::string name) {
-  const size_t expected = static_cast<size_t>(type.elements() * bytes(type.dtype));
+  const size_t expected = static_cast<size_t>(bytesOf(type));
   if (data->bytes != expected)
     userError("constant '{}': {} bytes for {}, expected {}", name, data->bytes, toText(type),
               expected);

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <map>
 
+#include "ir/bytes.h"
 #include "ir/combine_text.h"
 #include "ir/expr_text.h"
 #include "ir/graph.h"
@@ -241,7 +242,7 @@ class Parser {
     if (in_.at("data") || in_.at("[")) {
       if (!t.isStatic()) in_.fail("a static shape for constant data");
       auto data = std::make_shared<ConstData>();
-      data->bytes = static_cast<size_t>(t.elements() * bytes(t.dtype));
+      data->bytes = static_cast<size_t>(bytesOf(t));
       if (in_.accept("data")) {
         if (in_.peek().kind != Token::String) in_.fail("the data's name in quotes");
       } else {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 
+#include "ir/bytes.h"
 #include "ir/dims.h"
 #include "support/check.h"
 #include "support/overloaded.h"
@@ -287,7 +288,7 @@ class Verifier {
       return require(c.splat.as<Imm>() && c.splat.type() == t.dtype, 7, "the splat {} in {}",
                      toText(c.splat), toText(t));
     require(t.isStatic(), 11, "constant data in {}", toText(t));
-    const size_t bytes = static_cast<size_t>(t.elements() * tektite::bytes(t.dtype));
+    const size_t bytes = static_cast<size_t>(bytesOf(t));
     require(c.data->bytes == bytes, 11, "{} bytes of data for {}, expected {}", c.data->bytes,
             toText(t), bytes);
   }

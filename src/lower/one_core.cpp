@@ -7,17 +7,12 @@
 #include <optional>
 #include <set>
 
+#include "ir/kernel_walk.h"
 #include "lower/kernel_rewrite.h"
 
 namespace tektite {
 namespace {
 
-const Block* bodyOf(const Stmt& s) {
-  if (const For* f = s.as<For>()) return &f->body;
-  if (const If* i = s.as<If>()) return &i->body;
-  if (const BlockStmt* b = s.as<BlockStmt>()) return &b->body;
-  return nullptr;
-}
 int64_t bytesOf(const Buffer& b) {
   int64_t n = bytes(b.type);
   for (const Expr& e : b.shape) n *= asInteger(e).value_or(0);

@@ -4,6 +4,7 @@
 #include "ir/assumptions.h"
 #include "ir/facts.h"
 #include "ir/kernel_walk.h"
+#include "ir/mentions.h"
 #include "lower/kernel_pass.h"
 #include "lower/kernel_rewrite.h"
 
@@ -118,10 +119,7 @@ class Simplifier {
     Path path;
     walk(block, path,
          {[&](const Stmt& s, Path&) {
-            eachExpr(s, [&](const Expr& e) {
-              const auto free = freeVars(e);
-              found |= std::find(free.begin(), free.end(), name) != free.end();
-            });
+            eachExpr(s, [&](const Expr& e) { found |= tektite::mentions(e, name); });
           },
           nullptr});
     return found;

@@ -1,7 +1,6 @@
 #pragma once
 
 namespace onnx {
-class GraphProto;
 class ModelProto;
 }  // namespace onnx
 

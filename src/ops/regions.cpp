@@ -85,10 +85,10 @@ const OpDef deformConv{
         v = b.map("a * b",
                   {v, squeeze(b, spread(b.reshape(c.at(4), places), {Expr(), Expr()}), {6, 7})});
       v = b.reshape(v, {s.at(0), groups, perGroup, ws.at(2), ws.at(3), os.at(2), os.at(3)});
-      Value y = b.contract("ngcijpq,gocij->ngopq", v,
-                           b.reshape(w, {groups, outs / groups, perGroup, ws.at(2), ws.at(3)}),
-                           accumulatorOf(t));
-      y = b.convert(b.reshape(y, {s.at(0), outs, os.at(2), os.at(3)}), t);
+      const Value product =
+          b.contract("ngcijpq,gocij->ngopq", v,
+                     b.reshape(w, {groups, outs / groups, perGroup, ws.at(2), ws.at(3)}));
+      const Value y = b.reshape(product, {s.at(0), outs, os.at(2), os.at(3)});
       return c.has(3) ? b.map("a + b", {y, alongAxis(b, c.at(3), 1, 4)}) : y;
     },
     19};

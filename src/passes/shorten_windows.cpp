@@ -24,6 +24,16 @@ struct Tiles {
 
 std::string axis(size_t d) { return coordinate(static_cast<int>(d)); }
 
+/// A part of what stands for the node.
+Value addFor(const Node& n, Graph& g, NodeKind kind, std::vector<Value> operands, TensorType type) {
+  Node made;
+  made.kind = std::move(kind);
+  made.operands = std::move(operands);
+  made.results = {std::move(type)};
+  made.origin = n.origin;
+  return g.add(std::move(made));
+}
+
 /// Sums over windows of a convolution with constant weights, taken by tiles of outputs: along each axis a tile of m outputs needs m + r - 1
 /// products of transformed inputs and weights instead of m * r (Toom and Cook; Winograd's minimal filtering). Everything is a contraction:
 /// two for each axis with small constant matrices, one over the channels for each of the products.
@@ -126,12 +136,7 @@ class ShortWindows {
   // ---- nodes. Tensors have the points of each axis first, then batch, tiles, channels: products of rows by matrices, one for each point
 
   Value add(NodeKind kind, std::vector<Value> operands, std::vector<Expr> shape) {
-    Node n;
-    n.kind = std::move(kind);
-    n.operands = std::move(operands);
-    n.results = {{DType::F32, std::move(shape)}};
-    n.origin = n_.origin;
-    return g_.add(std::move(n));
+    return addFor(n_, g_, std::move(kind), std::move(operands), {DType::F32, std::move(shape)});
   }
   Value constant(const std::vector<float>& values, std::vector<Expr> shape) {
     const auto memory = std::make_shared<std::vector<float>>(values);
@@ -236,15 +241,6 @@ class Shortening {
   }
 
  private:
-  Value add(const Node& n, NodeKind kind, std::vector<Value> operands, TensorType type) {
-    Node made;
-    made.kind = std::move(kind);
-    made.operands = std::move(operands);
-    made.results = {std::move(type)};
-    made.origin = n.origin;
-    return g_.add(std::move(made));
-  }
-
   /// The tensor of the tiles.
   Value whole(const Node& n, const Tiles& t) {
     View view;
@@ -254,7 +250,7 @@ class Shortening {
       view.index.push_back(floorMod(var(axis(2 + k)), Expr(t.outputs[k])));
     }
     view.index.push_back(var(axis(1)));
-    return add(n, std::move(view), {t.value}, n.results[0]);
+    return addFor(n, g_, std::move(view), {t.value}, n.results[0]);
   }
 
   /// A map of what lies in tiles and of what else it takes; nothing where no operand does, or it looks at its coordinates.
@@ -270,7 +266,7 @@ class Shortening {
     std::vector<Value> operands;
     for (Value v : n.operands) operands.push_back(inTiles(n, v, like));
     TensorType type{n.results[0].dtype, g_.type(like.value).shape};
-    return Tiles{add(n, m, std::move(operands), std::move(type)), like.outputs};
+    return Tiles{addFor(n, g_, m, std::move(operands), std::move(type)), like.outputs};
   }
   /// An operand in the places of tiles; axes of one element stay so.
   Value inTiles(const Node& n, Value v, const Tiles& like) {
@@ -290,7 +286,7 @@ class Shortening {
       view.index.push_back(one ? Expr(0) : var(axis(d)) * Expr(like.outputs[k]) + var(axis(d + 1)));
     }
     type.shape.push_back(alone(1) ? Expr(1) : to.back());
-    return add(n, std::move(view), {v}, std::move(type));
+    return addFor(n, g_, std::move(view), {v}, std::move(type));
   }
 
   Graph& g_;

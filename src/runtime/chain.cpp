@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "ir/bytes.h"
 #include "ir/graph_eval.h"
 #include "runtime/host_loop.h"
 #include "support/check.h"
@@ -145,8 +146,7 @@ std::shared_ptr<Chain::Stage> Chain::make(const Rest& rest, const Values& values
   stage->program = compile(stage->graph, options_);
   stage->session = std::make_unique<Session>(stage->program, &team_);
   stage->bytes = stage->program->packedBytes + stage->session->bytes();
-  for (const TensorType& type : stage->program->outputs)
-    stage->bytes += type.elements() * bytes(type.dtype);
+  for (const TensorType& type : stage->program->outputs) stage->bytes += bytesOf(type);
   ++compilations_;
   return stage;
 }

@@ -121,7 +121,7 @@ class Assembler {
     if (made.data()) program_.packed.push_back(std::move(made));
     const auto known = constantSlots_.find(data);
     if (known != constantSlots_.end()) return known->second;
-    const int64_t size = type.elements() * bytes(type.dtype);
+    const int64_t size = tektite::bytesOf(type);
     program_.constantBytes += size;
     return constantSlots_[data] = newSlot({Slot::Constant, size, 0, 0, data});
   }
@@ -150,8 +150,7 @@ class Assembler {
       info.name = fmt::format("host{}", program_.kernels.size());
       info.nodes = {node.origin};
       for (int slot : step.slots) info.cost.bytesRead += program_.slots[slot].bytes;
-      for (const TensorType& type : node.results)
-        info.cost.bytesWritten += type.elements() * bytes(type.dtype);
+      for (const TensorType& type : node.results) info.cost.bytesWritten += tektite::bytesOf(type);
       info.cost.bytesRead -= info.cost.bytesWritten;
     }
     program_.kernels.push_back(std::move(info));
@@ -198,7 +197,7 @@ class Assembler {
     key.add(reinterpret_cast<int64_t>(source)).add(std::string_view(toText(packed.type)));
     for (const Expr& e : packed.index) key.add(e.hash());
     if (packed.guard) key.add(packed.guard.hash());
-    const int64_t size = packed.type.elements() * bytes(packed.type.dtype);
+    const int64_t size = tektite::bytesOf(packed.type);
     info.packedBytes += size;
     const auto known = packedSlots_.find(key.finish());
     if (known != packedSlots_.end() && !made.data()) return known->second;

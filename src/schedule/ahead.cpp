@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "ir/bytes.h"
 #include "schedule/layout.h"
 
 namespace tektite {
@@ -39,7 +40,7 @@ void fetchAhead(const GroupPlan& plan, const Target& target, Schedule& schedule)
       if (stage.depth != static_cast<int>(list.tiles.size())) continue;
       for (const StageAccess& a : accessesOf(plan, stage)) {
         const std::string& name = a.buffer->name;
-        const int64_t size = a.buffer->type.elements() * bytes(a.buffer->type.dtype);
+        const int64_t size = bytesOf(a.buffer->type);
         if (a.isStore || a.buffer->kind != PlanBuffer::Input || size <= near->bytes) continue;
         const bool again = read.count(name) != 0;
         if (again && !fetched.count(name) && !stage.contraction && s.vectorAxis >= 0 && !s.apart &&

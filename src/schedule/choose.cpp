@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "fusion/stages.h"
+#include "ir/bytes.h"
 #include "schedule/ahead.h"
 #include "schedule/layout.h"
 #include "schedule/schedule.h"
@@ -190,7 +191,7 @@ bool streams(const GroupPlan& plan, const Stage& stage, const Target& target) {
     for (const StageStore& s : *stores) {
       const PlanBuffer& b = plan.buffer(s.buffer);
       if (b.kind == PlanBuffer::Output && !b.feedsMoreStages &&
-          b.type.elements() * bytes(b.type.dtype) >= target.last().bytes / 2)
+          bytesOf(b.type) >= target.last().bytes / 2)
         return true;
     }
   return false;

@@ -42,13 +42,6 @@ std::vector<int64_t> memoryStrides(const PlanBuffer& b) {
   return strides;
 }
 
-bool mentions(const std::vector<Expr>& index, const std::string& var) {
-  for (const Expr& e : index)
-    for (const std::string& v : freeVars(e))
-      if (v == var) return true;
-  return false;
-}
-
 std::optional<int64_t> strideAlong(const PlanBuffer& b, const std::vector<Expr>& index,
                                    const std::string& var) {
   const auto strides = memoryStrides(b);

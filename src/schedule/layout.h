@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "fusion/plan.h"
+#include "ir/mentions.h"
 
 namespace tektite {
 
@@ -16,7 +17,6 @@ std::vector<int64_t> memoryStrides(const PlanBuffer&);
 std::optional<int64_t> strideAlong(const PlanBuffer&, const std::vector<Expr>& index,
                                    const std::string& var);
 /// Does any index mention `var`?
-bool mentions(const std::vector<Expr>& index, const std::string& var);
 
 /// One load or store of a stage.
 struct StageAccess {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "ir/mentions.h"
+
 namespace tektite {
 namespace {
 
@@ -89,7 +91,7 @@ class VectorLoop {
            std::ranges::all_of(a->args, [&](const Expr& x) { return fits(x); });
   }
   bool varies(const Expr& e) const {
-    if (std::ranges::count(freeVars(e), loop_.var)) return true;
+    if (mentions(e, loop_.var)) return true;
     return std::ranges::any_of(
         loadsOf(e), [&](const Expr& l) { return local_.count(l.as<Load>()->buffer) > 0; });
   }
@@ -99,7 +101,7 @@ class VectorLoop {
     for (size_t d = index.size(); d-- > 0;) {
       const Linear l = linearOf(index[d]);
       for (const auto& [term, c] : l.terms) {
-        if (!std::ranges::count(freeVars(term), loop_.var)) continue;
+        if (!mentions(term, loop_.var)) continue;
         if (!term.as<Var>()) return -1;
         step += c * stride;
       }
