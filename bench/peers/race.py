@@ -149,3 +149,8 @@ def interval(x):
     x, n = sorted(x), len(x)
     k = max(0, int(n / 2 - 0.98 * n ** 0.5 - 0.5))
     return [round(v, 3) for v in (x[k], statistics.median(x), x[n - 1 - k])]
+
+
+def mean(ratios):
+    """Geometric; of none, no number"""
+    return statistics.geometric_mean(ratios) if ratios else float("nan")

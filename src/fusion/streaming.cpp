@@ -5,6 +5,7 @@
 
 #include "fusion/axis_walk.h"
 #include "fusion/region.h"
+#include "ir/mentions.h"
 #include "support/check.h"
 
 namespace tektite {
@@ -125,13 +126,12 @@ class Streaming {
   }
   /// Is the factor the same for all that the stage adds up?
   bool leavesSum(const Change& change, const Stage& stage) const {
-    for (const Change::Term& t : change.scales)
-      for (const Expr& e : t.index)
-        for (const std::string& v : freeVars(e))
-          if (std::ranges::any_of(stage.axes,
-                                  [&](const StageAxis& a) { return a.reduce && a.var == v; }))
-            return false;
-    return true;
+    return std::ranges::none_of(
+        change.scales, [&](const Change::Term& t) { return movesWithReduced(t.index, stage); });
+  }
+  static bool movesWithReduced(const std::vector<Expr>& index, const Stage& stage) {
+    return std::ranges::any_of(
+        stage.axes, [&](const StageAxis& a) { return a.reduce && mentions(index, a.var); });
   }
   /// A value at every step of the walk: scratch may change with the carried ones, a result may not.
   bool storeAlong(size_t s, const StageStore& store) {
@@ -229,12 +229,7 @@ class Streaming {
       if (from.axes[a].reduce) its.push_back(a);
     for (size_t a = 0; a < to.axes.size(); a++)
       if (to.axes[a].reduce) mine.push_back(a);
-    if (mine.size() != its.size()) return false;
-    for (const Expr& e : index)
-      for (const std::string& v : freeVars(e))
-        if (std::ranges::any_of(to.axes,
-                                [&](const StageAxis& a) { return a.reduce && a.var == v; }))
-          return false;
+    if (mine.size() != its.size() || movesWithReduced(index, to)) return false;
     for (size_t a = 0; a < mine.size(); a++) {
       const bool walked = static_cast<int>(mine[a]) == w_.axis[s];
       if (to.axes[mine[a]].extent != from.axes[its[a]].extent ||

@@ -33,6 +33,12 @@ class Walk {
     bool plain = true;         ///< loops, guards and stores only: vector instructions
     std::vector<int> extents;  ///< variables that extents inside depend on
   };
+  /// And of a store.
+  struct Stored {
+    double slots = 0;
+    bool byUnit = false;     ///< the matrix unit stores what it has summed up
+    std::vector<int> loads;  ///< buffers in main memory that it reads element by element
+  };
   struct Engine {
     double free = 0, busy = 0;
     std::deque<double> ends;
@@ -59,7 +65,7 @@ class Walk {
   std::map<std::string, std::string> space_;
   std::map<std::string, int64_t> align_, held_;
   std::unordered_map<const code::CodeStmt*, Facts> facts_;
-  std::unordered_map<const code::CodeStmt*, double> slots_;
+  std::unordered_map<const code::CodeStmt*, Stored> stored_;
   int64_t moved_ = 0;  // bytes of main memory in this list
 
   // ---- what a kernel declares
@@ -99,6 +105,7 @@ class Walk {
   void vector(const code::CodeStmt& s);
   void nest(const code::CodeStmt& s, double times, double& cycles);
   void store(const code::CodeStmt& s, const Store& t, double times, double& cycles);
+  const Stored& storedOf(const code::CodeStmt& s, const Store& t);
   bool byUnit(const code::CodeStmt& s, const Store& t) const;
   /// Elements of main memory that are moved one by one.
   void direct(int buffer, bool written, double times);

@@ -90,13 +90,11 @@ void Walk::nest(const CodeStmt& s, double times, double& cycles) {
   if (s.source->as<For>()) {
     machine_.newEvaluation();
     const int64_t n = std::max<int64_t>(0, machine_.integer(s.expr));
-    const auto& used = factsOf(s).extents;
     bool varies = false;
     for (const CodeStmt& inner : s.body) {
       const auto& below = factsOf(inner).extents;
       varies = varies || std::ranges::count(below, s.slot) > 0;
     }
-    (void)used;
     if (n == 0) return;
     for (int64_t i = 0; i < (varies ? n : 1); i++) {
       machine_.variables[s.slot].i = i;
@@ -111,13 +109,8 @@ void Walk::nest(const CodeStmt& s, double times, double& cycles) {
 }
 
 void Walk::store(const CodeStmt& s, const Store& t, double times, double& cycles) {
-  auto [it, fresh] = slots_.try_emplace(&s, 0);
-  if (fresh) {
-    for (const Expr& e : t.values) it->second += slotsOf(e);
-    if (!t.combine.empty()) it->second += 1;
-  }
-  const double slots = std::max(1.0, it->second);
-  if (byUnit(s, t)) {  // its own engine stores what it has summed up
+  const Stored& stored = storedOf(s, t);
+  if (stored.byUnit) {  // its own engine stores what it has summed up
     const int to = s.refs[0].buffer;
     const double n = times * bytes(code_.buffers[to].type);
     countMain(to, true, n);
@@ -126,20 +119,32 @@ void Walk::store(const CodeStmt& s, const Store& t, double times, double& cycles
                   target_.latencySeconds, code_.buffers[to].name);
   }
   const int element = bytes(code_.buffers[s.refs[0].buffer].type);
-  cycles += slots * target_.vectorStartCycles +
-            times * slots * element / target_.vectorBytes / target_.slotsPerCycle;
+  cycles += stored.slots * target_.vectorStartCycles +
+            times * stored.slots * element / target_.vectorBytes / target_.slotsPerCycle;
   for (const CodeRef& r : s.refs)
     if (spaceOf(r.buffer) == "main") direct(r.buffer, true, times);
-  for (const Expr& e : t.values)
+  for (const int b : stored.loads) direct(b, false, times);
+}
+
+const Walk::Stored& Walk::storedOf(const CodeStmt& s, const Store& t) {
+  auto [it, fresh] = stored_.try_emplace(&s);
+  Stored& out = it->second;
+  if (!fresh) return out;
+  double slots = t.combine.empty() ? 0 : 1;
+  for (const Expr& e : t.values) {
+    slots += slotsOf(e);
     for (const Expr& l : loadsOf(e)) {
-      const auto at = space_.find(l.as<Load>()->buffer);
+      const std::string& name = l.as<Load>()->buffer;
+      const auto at = space_.find(name);
       if (at == space_.end() || at->second != "main") continue;
-      for (size_t b = 0; b < code_.buffers.size(); b++)
-        if (code_.buffers[b].name == l.as<Load>()->buffer) {
-          direct(static_cast<int>(b), false, times);
-          break;
-        }
+      const auto buffer = std::ranges::find(code_.buffers, name, &CodeBuffer::name);
+      if (buffer != code_.buffers.end())
+        out.loads.push_back(static_cast<int>(buffer - code_.buffers.begin()));
     }
+  }
+  out.slots = std::max(1.0, slots);
+  out.byUnit = byUnit(s, t);
+  return out;
 }
 
 bool Walk::byUnit(const CodeStmt& s, const Store& t) const {
