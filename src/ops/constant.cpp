@@ -32,9 +32,34 @@ const OpDef constantOfShape{
       return b.broadcast(b.reshape(b.constant(t.type, t.data), {}), shape);
     }};
 
+/// Start or limit are data: only the number of elements has to be known, from where they count stays open. Its kernel is one for all
+/// starts: a loop's counter doesn't name a part for each of its steps.
+[[noreturn]] void rangeFrom(Builder& b, const OpCall& c) {
+  const DType wide = isFloat(b.dtype(c.at(0))) ? DType::F64 : DType::I64;
+  const double delta = needScalar(b, c.at(2), "the delta");
+  if (delta == 0) userError("the delta is 0");
+  const auto one = [&](size_t i) { return b.reshape(b.convert(c.at(i), wide), {}); };
+  const Value start = b.reshape(c.at(0), {});
+  const Value length = b.map(delta > 0 ? "b - a" : "a - b", {one(0), one(1)});
+  const std::string by = number(std::abs(delta));
+  const Value count = b.map(wide == DType::F64 ? fmt::format("max(ceil(a / {0}), 0)", by)
+                                               : fmt::format("max((a + ({0} - 1)) // {0}, 0)", by),
+                            {length});
+  throw NeedValue{b.convert(count, DType::I64),
+                  "the number of elements",
+                  {start},
+                  [delta](Builder& b, Value count, const std::vector<Value>& keep) -> Values {
+                    const DType t = b.dtype(keep.at(0));
+                    const auto n = onlyOf(needIntegers(b, count, "the number of elements"));
+                    return b.map(var("$0", t) + cast(t, var("d0")) * imm(t, delta), keep, {n});
+                  }};
+}
+
 const OpDef range{
     "Range", Takes{"n n n"}, [](Builder& b, const OpCall& c) -> Values {
       const DType t = b.dtype(c.at(0));
+      const auto open = [&](size_t i) { return !b.known(c.at(i)) && !scalarOf(b, c.at(i)); };
+      if (open(0) || open(1)) rangeFrom(b, c);
       if (isFloat(t)) {
         const double start = needScalar(b, c.at(0), "the start"),
                      limit = needScalar(b, c.at(1), "the limit"),

@@ -122,6 +122,71 @@ TEST(Chain, AsManyResultsAsDataSays) {
   }
 }
 
+/// y = Range(start, limit, delta), start and limit inputs.
+onnx::ModelProto rangeModel(int32_t type, double delta) {
+  onnx::ModelProto m;
+  m.set_ir_version(8);
+  m.add_opset_import()->set_version(17);
+  onnx::GraphProto& g = *m.mutable_graph();
+  const auto port = [&](onnx::ValueInfoProto* info, const char* name) {
+    info->set_name(name);
+    info->mutable_type()->mutable_tensor_type()->set_elem_type(type);
+    return info->mutable_type()->mutable_tensor_type()->mutable_shape();
+  };
+  port(g.add_input(), "start");
+  port(g.add_input(), "limit");
+  port(g.add_output(), "y")->add_dim()->set_dim_param("n");
+  onnx::TensorProto* by = g.add_initializer();
+  by->set_name("delta");
+  by->set_data_type(type);
+  if (type == onnx::TensorProto::FLOAT)
+    by->add_float_data(static_cast<float>(delta));
+  else
+    by->add_int64_data(static_cast<int64_t>(delta));
+  onnx::NodeProto* n = g.add_node();
+  n->set_op_type("Range");
+  for (const char* name : {"start", "limit", "delta"}) n->add_input(name);
+  n->add_output("y");
+  return m;
+}
+
+/// A part for each number of elements, none for each start.
+TEST(Chain, RangesOfOneLengthAreOnePart) {
+  const auto path =
+      std::filesystem::path(testing::TempDir()) / fmt::format("tektite_range_{}.onnx", ::getpid());
+  for (const auto& [type, delta] :
+       std::vector<std::pair<int32_t, double>>{{onnx::TensorProto::INT64, 1},
+                                               {onnx::TensorProto::INT64, -3},
+                                               {onnx::TensorProto::FLOAT, 0.5},
+                                               {onnx::TensorProto::FLOAT, -1.5}}) {
+    std::ofstream(path, std::ios::binary) << rangeModel(type, delta).SerializeAsString();
+    Team team(1);
+    Chain chain(openOnnx(path.string()), compileOptions(false), team);
+    int once = 0;
+    for (const int64_t start : {5, -9, 700, 0, 3}) {
+      for (const int64_t length : {0, 1, 7, 8}) {
+        const double limit = static_cast<double>(start) + delta * static_cast<double>(length);
+        const bool real = type == onnx::TensorProto::FLOAT;
+        const auto scalar = [&](double v) {
+          return real ? floats({}, {static_cast<float>(v)})
+                      : integers({}, {static_cast<int64_t>(v)});
+        };
+        const auto out = chain.run({scalar(static_cast<double>(start)), scalar(limit)});
+        ASSERT_EQ(out.at(0).shape, (std::vector<int64_t>{length})) << start << " by " << delta;
+        for (int64_t i = 0; i < length; i++) {
+          const double expected = static_cast<double>(start) + delta * static_cast<double>(i);
+          EXPECT_EQ(real ? static_cast<const float*>(out[0].data)[i]
+                         : static_cast<double>(static_cast<const int64_t*>(out[0].data)[i]),
+                    expected);
+        }
+      }
+      if (!once) once = chain.compilations();
+      EXPECT_EQ(chain.compilations(), once) << start << " by " << delta;
+    }
+  }
+  std::filesystem::remove(path);
+}
+
 /// Puts the operator behind some results of the model's nodes.
 void askSomewhere(onnx::ModelProto& m, std::mt19937& random) {
   auto* set = m.add_opset_import();
