@@ -168,30 +168,82 @@ std::optional<Below> belowOf(const Expr& guard, size_t axes) {
   return Below{std::move(*sum), *limit};
 }
 
+/// The rows of a packed constant in order: where the source's first element of each lies, and what its guard's sum is there.
+class RowWalk {
+ public:
+  RowWalk(const std::vector<int64_t>& extents, const Sum& address, const Sum& guard, int64_t row)
+      : extents_(extents), address_(address), guard_(guard), place_(extents.size(), 0) {
+    for (size_t axis = extents.size() - 1; axis-- > 0; row /= extents[axis])
+      place_[axis] = row % extents[axis];
+    source = address.at(place_);
+    sum = guard.at(place_);
+  }
+  /// Rows from here on that differ only in the axis beside the last one.
+  int64_t together() const {
+    return place_.size() < 2 ? 1 : extents_[place_.size() - 2] - place_[place_.size() - 2];
+  }
+  /// `rows`: at most together().
+  void advance(int64_t rows) {
+    for (size_t axis = place_.size() - 1; axis-- > 0; rows = 1) {
+      move(axis, rows);
+      if (place_[axis] < extents_[axis]) return;
+      move(axis, -extents_[axis]);
+    }
+  }
+
+  int64_t source, sum;
+
+ private:
+  void move(size_t axis, int64_t by) {
+    place_[axis] += by;
+    source += by * address_.along[axis];
+    sum += by * guard_.along[axis];
+  }
+  const std::vector<int64_t>& extents_;
+  const Sum &address_, &guard_;
+  std::vector<int64_t> place_;
+};
+
+/// `rows` rows of `width`, of which the source has `n` each: `step` apart, rows `down` apart.
+template <class T>
+void copyTile(const char* from, int64_t step, int64_t down, T* out, int64_t rows, int64_t width,
+              int64_t n) {
+  constexpr int64_t size =
+      sizeof(T);  // mapped data may lie at any address, so it is moved by memcpy
+  if (step == 1) {
+    for (int64_t r = 0; r < rows; r++)
+      std::memcpy(out + r * width, from + r * down * size, static_cast<size_t>(n * size));
+  } else {  // along the source's lines first: each is read once
+    for (int64_t i = 0; i < n; i++)
+      for (int64_t r = 0; r < rows; r++)
+        std::memcpy(&out[r * width + i], from + (i * step + r * down) * size, sizeof(T));
+  }
+  for (int64_t r = 0; r < rows && n < width; r++)
+    std::fill(out + r * width + n, out + (r + 1) * width, T{});
+}
+
+constexpr int64_t kTileRows = 16;  // a line of floats, and few enough that L1 holds what is written
+
 template <class T>
 void copyRows(const std::vector<int64_t>& extents, const Sum& address, const Below& below,
               const void* source, void* to, int threads) {
   const size_t last = extents.size() - 1;
   const int64_t width = extents[last], step = address.along[last], up = below.sum.along[last];
+  const int64_t down = last ? address.along[last - 1] : 0;
+  const bool tiled = last && below.sum.along[last - 1] == 0;
   int64_t rows = 1;
   for (size_t axis = 0; axis < last; axis++) rows *= extents[axis];
   const int64_t chunk = std::max<int64_t>(1, kChunk / std::max<int64_t>(width, 1));
   parallelFor(static_cast<size_t>((rows + chunk - 1) / chunk), threads, [&](size_t part) {
     const int64_t first = static_cast<int64_t>(part) * chunk, end = std::min(rows, first + chunk);
-    std::vector<int64_t> place(extents.size(), 0);
-    for (int64_t axis = static_cast<int64_t>(last) - 1, rest = first; axis >= 0; axis--) {
-      place[static_cast<size_t>(axis)] = rest % extents[static_cast<size_t>(axis)];
-      rest /= extents[static_cast<size_t>(axis)];
-    }
-    for (int64_t row = first; row < end; row++) {
-      const auto* from = static_cast<const char*>(source) + address.at(place) * int64_t{sizeof(T)};
-      const int64_t room = below.limit - below.sum.at(place);
+    RowWalk walk(extents, address, below.sum, first);
+    for (int64_t row = first, count = 1; row < end; row += count) {
+      count = tiled ? std::min({kTileRows, walk.together(), end - row}) : 1;
+      const int64_t room = below.limit - walk.sum;
       const int64_t n = room <= 0 ? 0 : up == 0 ? width : std::min(width, (room + up - 1) / up);
-      T* out = static_cast<T*>(to) + row * width;
-      for (int64_t i = 0; i < n; i++)  // mapped data may lie at any address
-        std::memcpy(&out[i], from + i * step * int64_t{sizeof(T)}, sizeof(T));
-      std::fill(out + n, out + width, T{});
-      for (size_t axis = last; axis-- > 0 && ++place[axis] == extents[axis];) place[axis] = 0;
+      copyTile(static_cast<const char*>(source) + walk.source * int64_t{sizeof(T)}, step, down,
+               static_cast<T*>(to) + row * width, count, width, n);
+      walk.advance(count);
     }
   });
 }

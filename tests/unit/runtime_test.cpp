@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <set>
 
 #include "runtime/array.h"
 #include "runtime/cache.h"
@@ -184,4 +185,41 @@ TEST(Pack, panelsWithATail) {
       }
     }
   }
+}
+
+TEST(Pack, panelsOfAMatrixAndOfItsTranspose) {
+  // Several chunks of rows, rows that are no multiple of a tile, a last panel that is not full.
+  constexpr int64_t k = 1003, n = 133, width = 16, panels = (n + width - 1) / width;
+  std::vector<float> source(k * n);
+  for (size_t i = 0; i < source.size(); ++i) source[i] = static_cast<float>(i);
+  const Expr column = var("d0") * width + var("d2"), row = var("d1");
+  for (const bool transposed : {false, true}) {
+    const TensorType type{DType::F32, {transposed ? n : k, transposed ? k : n}};
+    const std::vector<Expr> index =
+        transposed ? std::vector<Expr>{column, row} : std::vector<Expr>{row, column};
+    const PackedConstant packed{"p", "w", {DType::F32, {panels, k, width}}, index, lt(column, n)};
+    const Memory memory = packConstant(packed, type, source.data(), 2);
+    const float* elements = reinterpret_cast<const float*>(memory.data());
+    int64_t wrong = 0;
+    for (int64_t at = 0; at < panels * k * width; ++at) {
+      const int64_t c = at / (k * width) * width + at % width, r = at / width % k;
+      const int64_t from = transposed ? c * k + r : r * n + c;
+      wrong += elements[at] != (c < n ? source[static_cast<size_t>(from)] : 0);
+    }
+    EXPECT_EQ(wrong, 0) << (transposed ? "transposed" : "as it is");
+  }
+}
+
+TEST(Hash, everyByteOfALongTextCounts) {
+  std::string text(5003, 'a');
+  const auto hashOf = [&] { return Hasher().add(std::string_view(text)).finish(); };
+  const Hash before = hashOf();
+  std::set<Hash> seen{before};
+  for (size_t i = 0; i < text.size(); ++i) {
+    text[i] = 'b';
+    seen.insert(hashOf());
+    text[i] = 'a';
+  }
+  EXPECT_EQ(seen.size(), text.size() + 1);
+  EXPECT_EQ(hashOf(), before);
 }
