@@ -32,6 +32,13 @@ int64_t valueOf(const Expr& e, const LaunchValues& values) {
   return *value;
 }
 
+LaunchShape shapeOf(const Launch& launch, const LaunchValues& values) {
+  const int64_t tiles = valueOf(launch.count, values);
+  if (launch.threads > 1)
+    return {static_cast<unsigned>(tiles), static_cast<unsigned>(launch.threads)};
+  return {static_cast<unsigned>((tiles + kTileGroup - 1) / kTileGroup), kTileGroup};
+}
+
 void runLaunches(const Artifact& artifact, const std::vector<int64_t>& dims,
                  const Enqueue& enqueue) {
   LaunchValues values;

@@ -14,5 +14,10 @@ using LaunchValues = std::unordered_map<std::string, Expr>;
 void runLaunches(const Artifact&, const std::vector<int64_t>& dims,
                  const std::function<void(const Launch&, const LaunchValues&)>& enqueue);
 int64_t valueOf(const Expr&, const LaunchValues&);
+/// The grid of an entry: blocks of threads. No blocks: nothing to launch.
+struct LaunchShape {
+  unsigned blocks = 0, threads = 1;
+};
+LaunchShape shapeOf(const Launch&, const LaunchValues&);
 
 }  // namespace tektite

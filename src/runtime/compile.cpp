@@ -202,7 +202,7 @@ class Assembler {
     const auto known = packedSlots_.find(key.finish());
     if (known != packedSlots_.end() && !made.data()) return known->second;
     const void* data = nullptr;
-    if (options_.code) {
+    if (options_.code || options_.packs) {
       program_.packed.push_back(packConstant(packed, type, source, hardwareThreads()));
       data = program_.packed.back().data();
       if (constant.data) constant.data->forget();

@@ -16,8 +16,9 @@ struct CompileOptions {
   PassOptions passes;
   int threads = 1;  ///< of the runs; compilation takes all cores
   bool interpret =
-      false;         ///< groups are executed by the graph interpreter: slow, and needs no code
-  bool code = true;  ///< off: everything but object code, to look at
+      false;           ///< groups are executed by the graph interpreter: slow, and needs no code
+  bool code = true;    ///< off: everything but object code, to look at
+  bool packs = false;  ///< makes packed constants also where `code` is off, to write them out
   bool resources = false;   ///< asks the target's compiler for registers and the like
   bool reuseMemory = true;  ///< off: every value keeps its memory until the end of the run
   /// What can't be a kernel goes to the graph interpreter, and is told here once a compilation. Not set: it is refused.

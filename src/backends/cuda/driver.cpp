@@ -230,8 +230,8 @@ class CudaDevice : public Device {
   }
   void enqueue(const Launch& launch, const LaunchValues& values,
                const std::vector<DeviceBuffer>& buffers, const std::vector<int64_t>& dims) {
-    const int64_t tiles = valueOf(launch.count, values);
-    if (tiles == 0) return;
+    const LaunchShape shape = shapeOf(launch, values);
+    if (shape.blocks == 0) return;
     std::vector<unsigned long long> arguments;  // pointers and numbers alike have 64 bits
     for (const DeviceBuffer& b : buffers) arguments.push_back(at(b));
     for (int64_t dim : dims) arguments.push_back(static_cast<unsigned long long>(dim));
@@ -239,10 +239,7 @@ class CudaDevice : public Device {
       arguments.push_back(static_cast<unsigned long long>(valueOf(var(name), values)));
     std::vector<void*> pointers;
     for (auto& a : arguments) pointers.push_back(&a);
-    const bool team = launch.threads > 1;
-    const auto threads = static_cast<unsigned>(team ? launch.threads : kTileGroup);
-    const auto blocks = static_cast<unsigned>(team ? tiles : (tiles + kTileGroup - 1) / kTileGroup);
-    check(d_.launchKernel(entries_.at(launch.entry), blocks, 1, 1, threads, 1, 1,
+    check(d_.launchKernel(entries_.at(launch.entry), shape.blocks, 1, 1, shape.threads, 1, 1,
                           static_cast<unsigned>(launch.sharedBytes), stream_, pointers.data(),
                           nullptr),
           "a launch");
