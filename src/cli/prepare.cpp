@@ -73,7 +73,7 @@ Prepared prepareModel(const Options& options, Progress& progress,
     p.options.passes.observe = [first = p.options.passes.observe, observe](
                                    std::string_view pass, const Graph& after, bool changed,
                                    double seconds) {
-      first(pass, after, changed, seconds);
+      if (first) first(pass, after, changed, seconds);
       observe(pass, after, changed, seconds);
     };
   }
