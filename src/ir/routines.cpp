@@ -214,6 +214,59 @@ void extremes(const Call& call, const Buffers& in, const Buffers& out) {
     extremesOf<int64_t>(call, in, out, whole);
 }
 
+/// The probabilities of classes that agree best with `wins[i * k + j]`, that of class i where i or j is the case: they minimise
+/// sum over i, j of (wins[j, i] p[i] - wins[i, j] p[j])^2 (Wu, Lin, Weng 2004), a coordinate after the other, up to an error of 0.005 / k.
+std::vector<double> coupled(const std::vector<double>& wins, size_t k) {
+  std::vector<double> form(k * k, 0), p(k, 1.0 / static_cast<double>(k)), slope(k);
+  for (size_t i = 0; i < k; ++i)
+    for (size_t j = 0; j < k; ++j) {
+      if (i == j) continue;
+      form[i * k + i] += wins[j * k + i] * wins[j * k + i];
+      form[i * k + j] = -wins[j * k + i] * wins[i * k + j];
+    }
+  for (int round = 0; round < 100; ++round) {
+    double value = 0, error = 0;
+    for (size_t i = 0; i < k; ++i) {
+      const auto row = form.begin() + static_cast<std::ptrdiff_t>(i * k);
+      slope[i] = std::inner_product(p.begin(), p.end(), row, 0.0);
+      value += p[i] * slope[i];
+    }
+    for (const double s : slope) error = std::max(error, std::abs(s - value));
+    if (error < 0.005 / static_cast<double>(k)) break;
+    for (size_t i = 0; i < k; ++i) {
+      const double curve = form[i * k + i], step = (value - slope[i]) / curve, sum = 1 + step;
+      value = (value + step * (step * curve + 2 * slope[i])) / (sum * sum);
+      p[i] += step;
+      for (size_t j = 0; j < k; ++j) {
+        slope[j] = (slope[j] + step * form[i * k + j]) / sum;
+        p[j] /= sum;
+      }
+    }
+  }
+  return p;
+}
+
+/// coupling (wins [rows, pairs]) -> [rows, classes]: of every class against every later one, the probability of the former.
+void coupling(const Call&, const Buffers& in, const Buffers& out) {
+  const RoutineBuffer &pairs = in[0], &result = out[0];
+  const int64_t rows = pairs.shape.at(0), k = result.shape.at(1), n = k * (k - 1) / 2;
+  if (pairs.shape.at(1) != n || result.shape.at(0) != rows || !isFloat(result.type))
+    userError("coupling: {} pairs of {} classes, expected {}", pairs.shape.at(1), k, n);
+  const auto at = [&](int64_t i, int64_t j) { return static_cast<size_t>(i * k + j); };
+  std::vector<double> wins(static_cast<size_t>(k * k), 0);
+  for (int64_t row = 0; row < rows; ++row) {
+    int64_t from = row * n;
+    for (int64_t i = 0; i < k; ++i)
+      for (int64_t j = i + 1; j < k; ++j, ++from) {
+        wins[at(i, j)] = numberAt(pairs, from);
+        wins[at(j, i)] = 1 - wins[at(i, j)];
+      }
+    const std::vector<double> p = coupled(wins, static_cast<size_t>(k));
+    for (int64_t i = 0; i < k; ++i)
+      storeFloat(result.type, result.data, row * k + i, p[static_cast<size_t>(i)]);
+  }
+}
+
 struct Routine {
   std::string_view name;
   size_t operands, results;
@@ -222,7 +275,8 @@ struct Routine {
 constexpr Routine kRoutines[] = {{"places", 1, 2, places},
                                  {"unique", 1, 4, unique},
                                  {"nms", 5, 2, nms},
-                                 {"extremes", 1, 2, extremes}};
+                                 {"extremes", 1, 2, extremes},
+                                 {"coupling", 1, 1, coupling}};
 
 const Routine* find(std::string_view name) {
   for (const Routine& r : kRoutines)

@@ -119,11 +119,27 @@ Value votesOf(Builder& b, Value decisions, int64_t classes) {
                          b.contract("np,pc->nc", b.map("1 - a", {won}), table(forSecond))});
 }
 
+/// [rows, classes], of Platt's fit to every pair's decision. They may disagree with the votes, which name the class.
+Value probabilitiesOf(Builder& b, const OpCall& c, Value decisions, int64_t classes) {
+  const auto slopes = c.reals("prob_a"), offsets = c.reals("prob_b");
+  const auto pairs = static_cast<size_t>(classes * (classes - 1) / 2);
+  if (slopes.size() != pairs || offsets.size() != pairs)
+    userError("{} and {} parameters of probabilities, expected {}", slopes.size(), offsets.size(),
+              pairs);
+  const Value wins = b.map("min(max(1 / (1 + exp(a * b + c)), 1e-07), 1 - 1e-07)",
+                           {decisions, vectorOf(b, slopes), vectorOf(b, offsets)});
+  return b.add({.kind = Call{"coupling", {}, {}},
+                .operands = {wins},
+                .results = {{DType::F32, {b.type(decisions).shape.at(0), classes}}},
+                .name = {},
+                .origin = b.origin})[0];
+}
+
 const OpDef classifier{
     "SVMClassifier", Takes{"n2"},
     [](Builder& b, const OpCall& c) -> Values {
-      if (c.given("prob_a") && !c.reals("prob_a").empty())
-        userError("attribute 'prob_a' is given, and probabilities are not supported");
+      if (c.text("post_transform", "NONE") != "NONE")
+        userError("attribute 'post_transform' is '{}', expected NONE", c.text("post_transform"));
       if (!c.given("vectors_per_class"))
         userError("attribute 'vectors_per_class' is missing, and linear models are not supported");
       const auto labels = labelsOf(c, "classlabels_ints");
@@ -141,6 +157,8 @@ const OpDef classifier{
           "a + b", {b.contract("nv,pv->np", kernel, pairWeights(b, s, c.reals("coefficients"))),
                     vectorOf(b, rho)});
       const Value votes = votesOf(b, decisions, classes);
+      if (c.given("prob_a") && !c.reals("prob_a").empty())
+        return {labelOf(b, votes, labels), probabilitiesOf(b, c, decisions, classes)};
       const Value scores =
           classes == 2 ? b.concat({b.map("-a", {decisions}), decisions}, 1) : decisions;
       return {labelOf(b, votes, labels), scores};
