@@ -184,13 +184,17 @@ void Body::masked(const Expr& condition, const If& i) {
 
 /// Does the body touch, for all lanes alike, memory that only a lane that is on may touch? Or loop, which no lane may need.
 bool Body::needsSomeLane(const Block& block) {
+  const auto inside = [&](const Expr& load) { return !places_.count(load.as<Load>()->buffer); };
+  const auto eachItsOwn = [&](const Expr& e) {  // what is allocated inside, each lane has
+    const std::vector<Expr> loads = loadsOf(e);
+    return std::any_of(loads.begin(), loads.end(), inside) || varies(e);
+  };
   const auto touches = [&](const Ref& r) {
     const auto it = places_.find(r.buffer);
     if (it == places_.end() || it->second.own) return false;  // unknown: allocated inside
     std::vector<Expr> index;
     for (const Expr& e : r.index) index.push_back(now(e));
-    return std::none_of(index.begin(), index.end(), [&](const Expr& e) { return varies(e); }) &&
-           !inRange(it->second, index);
+    return std::none_of(index.begin(), index.end(), eachItsOwn) && !inRange(it->second, index);
   };
   const auto reads = [&](const Expr& e) {
     bool found = false;

@@ -39,7 +39,7 @@ Stage withNames(const Stage& s, std::string& lets) {
   };
   Stage out = s;
   all(out, [&](Expr& e) { roots.push_back(e); });
-  for (const auto& [name, value] : nameShared(roots, "let", Sharing::All))
+  for (const auto& [name, value] : nameShared(roots, "let"))
     lets += fmt::format("      {} = {}\n", name, tektite::toText(value));
   size_t next = 0;
   all(out, [&](Expr& e) { e = roots[next++]; });

@@ -623,10 +623,25 @@ class Nest {
 
   // ---- expressions
 
+  /// Is the element there at all points of the stage, whatever guards it?
+  bool liesInside(const Load& l) const {
+    if (!buffers_.names.count(l.buffer)) return true;  // registers
+    Ranges points;
+    for (const StageAxis& a : stage_.axes)
+      if (const auto n = asInteger(a.extent)) points[a.var] = {0, *n - 1};
+    const TensorType& type = buffers_.plan.buffer(l.buffer).type;
+    for (size_t d = 0; d < l.index.size(); d++) {
+      const Interval at = boundsOf(l.index[d], points);
+      if (at.low < 0 || at.high >= type.extent(static_cast<int>(d))) return false;
+    }
+    return true;
+  }
+
   /// The value translated; what it uses several times goes through registers, where it would be long to write.
   Expr valueOf(Block& out, const Expr& value, std::unordered_map<std::string, Expr> results) {
     std::vector<Expr> roots = {value};
-    for (const auto& [name, part] : nameShared(roots, fmt::format("shared{}_", shared_))) {
+    for (const auto& [name, part] : nameShared(roots, fmt::format("shared{}_", shared_),
+                                               [&](const Load& l) { return liesInside(l); })) {
       out.push_back({Alloc{{name, part.type(), {}, {}, "reg", 0, ""}}, ""});
       out.push_back({Store{{{name, {}}}, "", {translate(part, results)}}, ""});
       results.emplace(name, load(name, part.type(), {}));
