@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "fusion/stage_bits.h"
 #include "fusion/stages.h"
 #include "ir/rewriter.h"
 #include "support/check.h"
@@ -100,12 +101,11 @@ class Merger {
       reads_[i] = loadsOf(s_[i]);
       for (const StageStore* store : storesOf(s_[i])) writers_[store->buffer].insert(i);
     }
-    order_.assign(s_.size(), std::vector<bool>(s_.size()));
+    order_.assign(s_.size(), StageBits(s_.size()));
     for (size_t i = 0; i < s_.size(); i++)
       for (size_t d : dependencies(i)) {
-        order_[i][d] = true;
-        for (size_t k = 0; k < s_.size(); k++)
-          if (order_[d][k]) order_[i][k] = true;
+        order_[i].add(d);
+        order_[i].add(order_[d]);
       }
   }
 
@@ -127,7 +127,7 @@ class Merger {
   std::vector<bool> alive_;
   std::vector<std::vector<Expr>> reads_;
   std::map<std::string, std::set<size_t>> writers_;  // several: each stores a part
-  std::vector<std::vector<bool>> order_;             // [i][d]: i needs d, directly or not
+  std::vector<StageBits> order_;                     // [i][d]: i needs d, directly or not
 
   static std::vector<const StageStore*> storesOf(const Stage& s) {
     std::vector<const StageStore*> out;
@@ -185,14 +185,13 @@ class Merger {
     return join(host, i, *binding, true);
   }
   static bool coversSpace(const Binding& b, const Stage& host, const Stage& guest) {
-    size_t space = 0, split = 0, bound = 0;
+    size_t space = 0, split = 0;
     for (const StageAxis& a : host.axes) space += !a.reduce;
     for (const auto& [axis, parts] : b.split) split += parts.size();
     std::set<std::string> hostVars;
     for (const auto& [name, e] : b.guest)
       for (const std::string& v : freeVars(e)) hostVars.insert(v);
-    bound = hostVars.size() + b.split.size();
-    return bound == space && b.guest.size() + split == guest.axes.size();
+    return hostVars.size() + b.split.size() == space && b.guest.size() + split == guest.axes.size();
   }
 
   /// Map i joins the nest of the first reader that reads it at every point of its own axes.
@@ -311,13 +310,14 @@ class Merger {
       writers_[store->buffer].erase(guest);
       writers_[store->buffer].insert(host);
     }
-    for (size_t k = 0; k < s_.size(); k++)
-      if (order_[guest][k]) order_[host][k] = true;
-    order_[host][guest] = order_[host][host] = false;
+    order_[host].add(order_[guest]);
+    order_[host].remove(guest);
+    order_[host].remove(host);
     for (size_t x = 0; x < s_.size(); x++)
-      if (order_[x][guest] || order_[x][host])
-        for (size_t k = 0; k < s_.size(); k++)
-          if (order_[host][k] || k == host) order_[x][k] = true;
+      if (order_[x][guest] || order_[x][host]) {
+        order_[x].add(order_[host]);
+        order_[x].add(host);
+      }
   }
 
   /// Two nests of equal axes that read the same element somewhere, neither needing the other.
@@ -356,8 +356,7 @@ class Merger {
       more = false;
       for (size_t i = 0; i < s_.size(); i++) {
         if (!alive_[i] || done[i]) continue;
-        const std::set<size_t> needs = dependencies(i);
-        if (!std::ranges::all_of(needs, [&](size_t d) { return done[d]; })) continue;
+        if (!std::ranges::all_of(dependencies(i), [&](size_t d) { return done[d]; })) continue;
         done[i] = more = true;
         out.push_back(s_[i]);
         break;
