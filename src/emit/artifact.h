@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -47,6 +48,8 @@ constexpr int kTileGroup = 64;  ///< work-items of a group where each is a tile 
 /// What a device's compiler says of a kernel: the most of its entries.
 struct KernelResources {
   int registers = 0, spillBytes = 0, sharedBytes = 0, barriers = 0;
+  std::map<std::string, int> instructions =
+      {};  ///< how often its code names each, all entries; empty: nobody knows
 };
 
 /// A kernel as a backend's text.

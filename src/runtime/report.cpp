@@ -244,6 +244,7 @@ std::string toJson(const Report& report) {
       kernel["spill_bytes"] = k.resources->spillBytes;
       kernel["shared_bytes"] = k.resources->sharedBytes;
       kernel["barriers"] = k.resources->barriers;
+      if (!k.resources->instructions.empty()) kernel["instructions"] = k.resources->instructions;
     }
     if (k.interpreted) kernel["interpreted"] = true;
     if (k.seconds >= 0) kernel["ms"] = k.seconds * 1e3;

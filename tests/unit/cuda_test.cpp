@@ -39,6 +39,21 @@ TEST(Cuda, WhatPtxasSaysIsRead) {
   EXPECT_EQ(found.at("k2").barriers, 0);
 }
 
+TEST(Cuda, WhatNvdisasmSaysIsRead) {
+  const auto found = parseSass(
+      ".text.k1:\n"
+      ".L_x_0:\n"
+      "        /*0000*/                   LDG.E.128 R4, desc[UR4][R2.64] ;\n"
+      "        /*0010*/              @!P0 LDG.E R8, desc[UR4][R6.64] ;\n"
+      "        /*0020*/                   FFMA R1, R2, R3, R4 ;\n"
+      "        /*0030*/               @P1 EXIT ;\n"
+      ".text.k2:\n"
+      "        /*0000*/                   NOP;\n");
+  using Counts = std::map<std::string, int>;
+  EXPECT_EQ(found, (std::map<std::string, Counts>{{"k1", {{"LDG", 2}, {"FFMA", 1}, {"EXIT", 1}}},
+                                                  {"k2", {{"NOP", 1}}}}));
+}
+
 CompileOptions textsFor(const std::string& target) {
   CompileOptions options;
   options.target = findTarget(target);
@@ -120,6 +135,13 @@ TEST(Cuda, ElementwiseChainIsThreeLoadsAndAStore) {
   const auto lowered = runNvcc(sourceOf({&kernels[0]}), "sm_90", "");
   ASSERT_TRUE(lowered);
   expectThreeLoadsAndAStore(*lowered);
+  if (!hasNvdisasm()) return;
+  for (const NvccOutput* one : {&*made, &*lowered}) {
+    const auto& sass = one->resources.begin()->second.instructions;
+    EXPECT_EQ(sass.at("LDG"), 3);
+    EXPECT_EQ(sass.at("STG"), 1);
+    EXPECT_EQ(sass.count("BAR"), 0u);
+  }
 }
 
 // ---- kernels on a CPU

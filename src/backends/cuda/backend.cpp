@@ -12,6 +12,7 @@ void widen(KernelResources& to, const KernelResources& from) {
   to.spillBytes = std::max(to.spillBytes, from.spillBytes);
   to.sharedBytes = std::max(to.sharedBytes, from.sharedBytes);
   to.barriers = std::max(to.barriers, from.barriers);
+  for (const auto& [name, count] : from.instructions) to.instructions[name] += count;
 }
 
 void addEntries(const std::vector<Launch>& launches,

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <string_view>
 
 #include "support/check.h"
 
@@ -53,6 +54,31 @@ bool hasNvcc() {
   return found;
 }
 
+bool hasNvdisasm() {
+  static const bool found = std::system("command -v nvdisasm >/dev/null 2>&1") == 0;
+  return found;
+}
+
+std::map<std::string, std::map<std::string, int>> parseSass(const std::string& text) {
+  std::map<std::string, std::map<std::string, int>> out;
+  std::map<std::string, int>* now = nullptr;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    constexpr std::string_view kLabel = ".text.";
+    if (line.starts_with(kLabel) && line.back() == ':')
+      now = &out[line.substr(kLabel.size(), line.size() - kLabel.size() - 1)];
+    const size_t address = line.find("/*"), end = line.find("*/");
+    if (!now || address == std::string::npos || end == std::string::npos) continue;
+    std::istringstream words(line.substr(end + 2));
+    std::string word;
+    words >> word;
+    if (word.starts_with('@')) words >> word;  // a predicate
+    word = word.substr(0, word.find_first_of(".;"));
+    if (!word.empty() && std::isupper(static_cast<unsigned char>(word[0]))) ++(*now)[word];
+  }
+  return out;
+}
+
 std::map<std::string, KernelResources> parsePtxas(const std::string& log) {
   std::map<std::string, KernelResources> out;
   std::istringstream lines(log);
@@ -89,6 +115,11 @@ std::optional<NvccOutput> runNvcc(const std::string& source, const std::string& 
   out.ptx = readAll(at + "/kernels.ptx");
   out.cubin = readAll(at + "/kernels.cubin");
   out.resources = parsePtxas(out.log);
+  if (hasNvdisasm() &&
+      std::system(fmt::format("cd '{}' && nvdisasm -c kernels.cubin >sass 2>&1", at).c_str()) == 0)
+    for (auto& [entry, counts] : parseSass(readAll(at + "/sass")))
+      if (const auto known = out.resources.find(entry); known != out.resources.end())
+        known->second.instructions = std::move(counts);
   return out;
 }
 
