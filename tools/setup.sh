@@ -50,26 +50,30 @@ build() {
   cmake --build build -j "$(nproc)" --target "${@:-all}" >&2 || die "the build failed, see above"
 }
 
-# Makes build/venv; fails where its packages cannot be had.
-venv() {
-  [ "$(cat build/venv/made-of 2>/dev/null)" = "${python_packages[*]}" ] && return
-  say "installing Python packages into build/venv: ${python_packages[*]}"
+# Makes build/NAME, an environment of Python packages; fails where they cannot be had: python_env NAME PACKAGE...
+python_env() {
+  local at=build/$1
+  shift
+  [ "$(cat "$at/made-of" 2>/dev/null)" = "$*" ] && return
+  say "installing Python packages into $at: $*"
   mkdir -p build
   {
-    /usr/bin/python3 -m venv build/venv && build/venv/bin/python -m pip install -q --retries 2 "${python_packages[@]}"
+    /usr/bin/python3 -m venv "$at" && "$at/bin/python" -m pip install -q --retries 2 "$@"
   } >build/pip.log 2>&1 || { say "pip failed: $(tail -n1 build/pip.log) (all of it in build/pip.log)"; return 1; }
-  echo "${python_packages[*]}" >build/venv/made-of
+  echo "$*" >"$at/made-of"
 }
+venv() { python_env venv "${python_packages[@]}"; }
 
-# Makes build/ascend, with the vendor's tool that judges kernels for npu:ascend910b; fails where it cannot be had.
-ascend() {
-  [ -f build/ascend/made ] && return
-  say "installing ascendnpu-ir into build/ascend"
-  mkdir -p build
-  {
-    /usr/bin/python3 -m venv build/ascend && build/ascend/bin/python -m pip install -q --retries 2 --no-deps ascendnpu-ir==1.2.0
-  } >build/pip.log 2>&1 || { say "pip failed: $(tail -n1 build/pip.log) (all of it in build/pip.log)"; return 1; }
-  touch build/ascend/made
+# The vendor's tool that judges kernels for npu:ascend910b.
+ascend() { python_env ascend --no-deps ascendnpu-ir==1.2.0; }
+
+# nvcc and nvdisasm in PATH: the machine's, where it has both.
+cuda() {
+  command -v nvcc >/dev/null && command -v nvdisasm >/dev/null && return
+  python_env cuda nvidia-cuda-nvcc==13.5.37 nvidia-cuda-nvdisasm==13.5.37 nvidia-cuda-runtime==13.5.37 || return
+  local found
+  found=$(find -L "$PWD/build/cuda/lib" -name nvdisasm -type f | head -n1)
+  export PATH="$PATH:$(dirname "$found")"
 }
 
 # Fetches or builds models into build/models. Returns 1 where one cannot be had, 2 where there is none of that name.
