@@ -20,6 +20,12 @@ struct Evaluator {
       run;
 };
 
+inline TensorAttribute tensor(DType t, std::vector<int64_t> shape,
+                              const std::vector<double>& values) {
+  const Tensor made = Tensor::of(t, std::move(shape), values);
+  return {made.type(), made.toConst()};
+}
+
 inline std::vector<TensorAttribute> interpret(const Graph& graph,
                                               const std::vector<TensorAttribute>& inputs) {
   std::vector<Tensor> in;

@@ -46,16 +46,6 @@ Expr copiedValue(const Copy& c, DType type, const std::vector<Expr>& shape) {
   return select(inside, value, c.fill);
 }
 
-bool provenInside(Facts& facts, const std::vector<Expr>& shape, const std::vector<Expr>& index) {
-  for (size_t i = 0; i < index.size(); i++) {
-    const Interval in = facts.bounds(index[i]);
-    if (in.low < 0 && !facts.proves(le(Expr(0), index[i]))) return false;
-    const auto extent = asInteger(shape[i]);
-    if (!(extent && in.high < *extent) && !facts.proves(lt(index[i], shape[i]))) return false;
-  }
-  return true;
-}
-
 uint64_t buffersRead(const Expr& e, const std::function<uint64_t(const std::string&)>& bitOf,
                      std::unordered_map<Hash, uint64_t>& known) {
   if (const auto it = known.find(e.hash()); it != known.end()) return it->second;

@@ -20,9 +20,6 @@ LaneCondition splitByLanes(const Expr& condition, const std::function<bool(const
 /// What a copy stores at a point of its axes: the element, or outside of a source of this type and shape the fill.
 Expr copiedValue(const Copy&, DType type, const std::vector<Expr>& shape);
 
-/// Do all indices lie in the shape?
-bool provenInside(Facts&, const std::vector<Expr>& shape, const std::vector<Expr>& index);
-
 /// The buffers that an expression reads, a bit each. `known` keeps what was found.
 uint64_t buffersRead(const Expr&, const std::function<uint64_t(const std::string&)>& bitOf,
                      std::unordered_map<Hash, uint64_t>& known);

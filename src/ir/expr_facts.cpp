@@ -385,4 +385,14 @@ bool proves(const Expr& condition, const Ranges& ranges, std::span<const Expr> f
   return Facts(ranges, facts).proves(condition);
 }
 
+bool provenInside(Facts& facts, const std::vector<Expr>& shape, const std::vector<Expr>& index) {
+  for (size_t i = 0; i < index.size(); i++) {
+    const Interval in = facts.bounds(index[i]);
+    if (in.low < 0 && !facts.proves(le(Expr(0), index[i]))) return false;
+    const auto extent = asInteger(shape[i]);
+    if (!(extent && in.high < *extent) && !facts.proves(lt(index[i], shape[i]))) return false;
+  }
+  return true;
+}
+
 }  // namespace tektite

@@ -78,4 +78,7 @@ Linear times(const Linear&, int64_t);
 /// A total order of expressions that reads well: by the leftmost name (d2 before d10), then by structure.
 int compareTerms(const Expr&, const Expr&);
 
+/// Do all indices lie in the shape?
+bool provenInside(Facts&, const std::vector<Expr>& shape, const std::vector<Expr>& index);
+
 }  // namespace tektite

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/dot.h"
+#include "ir/facts.h"
 #include "ir/share.h"
 #include "schedule/layout.h"
 #include "support/check.h"
@@ -629,12 +630,8 @@ class Nest {
     Ranges points;
     for (const StageAxis& a : stage_.axes)
       if (const auto n = asInteger(a.extent)) points[a.var] = {0, *n - 1};
-    const TensorType& type = buffers_.plan.buffer(l.buffer).type;
-    for (size_t d = 0; d < l.index.size(); d++) {
-      const Interval at = boundsOf(l.index[d], points);
-      if (at.low < 0 || at.high >= type.extent(static_cast<int>(d))) return false;
-    }
-    return true;
+    Facts facts(points);
+    return provenInside(facts, buffers_.plan.buffer(l.buffer).type.shape, l.index);
   }
 
   /// The value translated; what it uses several times goes through registers, where it would be long to write.

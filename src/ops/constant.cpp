@@ -58,8 +58,7 @@ const OpDef constantOfShape{
 const OpDef range{
     "Range", Takes{"n n n"}, [](Builder& b, const OpCall& c) -> Values {
       const DType t = b.dtype(c.at(0));
-      const auto open = [&](size_t i) { return !b.known(c.at(i)) && !scalarOf(b, c.at(i)); };
-      if (open(0) || open(1)) rangeFrom(b, c);
+      if (isData(b, c.at(0)) || isData(b, c.at(1))) rangeFrom(b, c);
       if (isFloat(t)) {
         const double start = needScalar(b, c.at(0), "the start"),
                      limit = needScalar(b, c.at(1), "the limit"),

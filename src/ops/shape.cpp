@@ -249,9 +249,7 @@ void sliceAxis(Builder& b, Expr extent, Expr start, Expr end, int64_t step, Expr
 const OpDef slice{
     "Slice", Takes{"* i1 i1 i1 i1"}, [](Builder& b, const OpCall& c) -> Values {
       const Value x = c.at(0);
-      const auto open = [&](size_t i) {
-        return c.has(i) && !b.known(c.at(i)) && !integersOf(b, c.at(i));
-      };
+      const auto open = [&](size_t i) { return c.has(i) && isData(b, c.at(i)); };
       if (open(1) || open(2)) sliceFrom(b, c);
       const auto list = [&](size_t input, const char* name) -> std::optional<Shape> {
         if (c.has(input))

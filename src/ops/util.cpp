@@ -132,6 +132,8 @@ double needScalar(const Builder& b, Value v, std::string_view what) {
   throw NeedValue{v, std::string(what), {}, {}};
 }
 
+bool isData(const Builder& b, Value v) { return !b.known(v) && !numbersOf(b, v); }
+
 bool knownNonNegative(const Builder& b, Value v) {
   const auto known = b.known(v);
   if (!known) return false;

@@ -35,6 +35,7 @@ T onlyOf(const std::vector<T>& all) {  ///< UserError: not one
 }
 double needScalar(const Builder&, Value, std::string_view what);
 bool knownNonNegative(const Builder&, Value);
+bool isData(const Builder&, Value);  ///< neither constant nor shape arithmetic: a run tells
 /// An input that used to be an attribute: the input where there is one, else the attribute; nothing where neither is given.
 std::optional<std::vector<int64_t>> inputOrAttribute(const Builder&, const OpCall&, size_t input,
                                                      std::string_view attribute);

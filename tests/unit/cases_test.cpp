@@ -14,11 +14,6 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 using Numbers = std::vector<double>;
 
-TensorAttribute tensor(DType t, const std::vector<int64_t>& shape, const Numbers& values) {
-  TensorAttribute out{{t, {}}, Tensor::of(t, shape, values).toConst()};
-  for (const int64_t n : shape) out.type.shape.push_back(n);
-  return out;
-}
 Numbers numbers(const TensorAttribute& t) {
   Numbers out;
   for (int64_t i = 0; i < t.type.elements(); i++)

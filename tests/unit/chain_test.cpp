@@ -6,6 +6,7 @@
 
 #include "../model_case.h"
 #include "ops/util.h"
+#include "test_model.h"
 
 namespace tektite {
 namespace {
@@ -123,45 +124,31 @@ TEST(Chain, AsManyResultsAsDataSays) {
 }
 
 /// y = Range(start, limit, delta), start and limit inputs.
-onnx::ModelProto rangeModel(int32_t type, double delta) {
-  onnx::ModelProto m;
-  m.set_ir_version(8);
-  m.add_opset_import()->set_version(17);
-  onnx::GraphProto& g = *m.mutable_graph();
-  const auto port = [&](onnx::ValueInfoProto* info, const char* name) {
-    info->set_name(name);
-    info->mutable_type()->mutable_tensor_type()->set_elem_type(type);
-    return info->mutable_type()->mutable_tensor_type()->mutable_shape();
-  };
-  port(g.add_input(), "start");
-  port(g.add_input(), "limit");
-  port(g.add_output(), "y")->add_dim()->set_dim_param("n");
-  onnx::TensorProto* by = g.add_initializer();
-  by->set_name("delta");
+void addRange(TestModel& m, int32_t type, double delta) {
+  for (const char* name : {"start", "limit"}) m.input(name, {});
+  for (auto& i : *m.proto.mutable_graph()->mutable_input())
+    i.mutable_type()->mutable_tensor_type()->set_elem_type(type);
+  onnx::TensorProto* by = m.weight("delta", {});
   by->set_data_type(type);
   if (type == onnx::TensorProto::FLOAT)
     by->add_float_data(static_cast<float>(delta));
   else
     by->add_int64_data(static_cast<int64_t>(delta));
-  onnx::NodeProto* n = g.add_node();
-  n->set_op_type("Range");
-  for (const char* name : {"start", "limit", "delta"}) n->add_input(name);
-  n->add_output("y");
-  return m;
+  m.node("Range", {"start", "limit", "delta"}, {"y"});
+  m.output("y");
 }
 
 /// A part for each number of elements, none for each start.
 TEST(Chain, RangesOfOneLengthAreOnePart) {
-  const auto path =
-      std::filesystem::path(testing::TempDir()) / fmt::format("tektite_range_{}.onnx", ::getpid());
   for (const auto& [type, delta] :
        std::vector<std::pair<int32_t, double>>{{onnx::TensorProto::INT64, 1},
                                                {onnx::TensorProto::INT64, -3},
                                                {onnx::TensorProto::FLOAT, 0.5},
                                                {onnx::TensorProto::FLOAT, -1.5}}) {
-    std::ofstream(path, std::ios::binary) << rangeModel(type, delta).SerializeAsString();
+    TestModel m;
+    addRange(m, type, delta);
     Team team(1);
-    Chain chain(openOnnx(path.string()), compileOptions(false), team);
+    Chain chain(openOnnx(m.save()), compileOptions(false), team);
     int once = 0;
     for (const int64_t start : {5, -9, 700, 0, 3}) {
       for (const int64_t length : {0, 1, 7, 8}) {
@@ -184,7 +171,6 @@ TEST(Chain, RangesOfOneLengthAreOnePart) {
       EXPECT_EQ(chain.compilations(), once) << start << " by " << delta;
     }
   }
-  std::filesystem::remove(path);
 }
 
 /// Puts the operator behind some results of the model's nodes.

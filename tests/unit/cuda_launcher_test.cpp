@@ -1,19 +1,18 @@
 // Launchers: they compile against CUDA's header, and over a driver on the CPU they give what the interpreter gives.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
+#include "../model_case.h"
 #include "backends/cuda/nvcc.h"
 #include "emit/c_source.h"
+#include "ir/bytes.h"
 #include "kernel_harness.h"
-#include "onnx/import.h"
-#include "runtime/array.h"
-#include "runtime/compile.h"
 #include "runtime/launcher.h"
+#include "test_folder.h"
 
 namespace tektite {
 namespace {
@@ -51,50 +50,31 @@ std::string programOnCpu(const Program& program, const Target& target, const Lau
       TEKTITE_TESTS, sourceOf(all), recorders, launcher.text);
 }
 
-struct Folder {
-  fs::path path = fs::temp_directory_path() / fmt::format("tektite-launcher-{}", ::getpid());
-  Folder() { fs::create_directories(path); }
-  ~Folder() { fs::remove_all(path); }
-  void write(const std::string& name, const std::string& bytes) const {
-    std::ofstream(path / name, std::ios::binary) << bytes;
+struct Folder : TestFolder {
+  void write(const std::string& name, std::string_view bytes) const {
+    std::ofstream(path + "/" + name, std::ios::binary) << bytes;
   }
   int shell(const std::string& command) const {
-    return std::system(fmt::format("cd '{}' && {}", path.string(), command).c_str());
+    return std::system(fmt::format("cd '{}' && {}", path, command).c_str());
   }
 };
 
-std::vector<Array> inputsOf(const Program& program) {
-  std::vector<Array> out;
-  for (size_t i = 0; i < program.inputs.size(); ++i)
-    out.push_back(randomArray(program.inputs[i].dtype, program.inputs[i].extents(), i + 1, 2));
+std::vector<TensorAttribute> inputsOf(const Program& program) {
+  std::vector<TensorAttribute> out;
+  for (const TensorType& t : program.inputs)
+    out.push_back(tensorFrom(carriedFrom(randomArray(t.dtype, t.extents(), out.size() + 1, 2))));
   return out;
 }
 
-std::vector<Array> interpreted(const Graph& graph, const std::vector<Array>& inputs) {
-  CompileOptions options;
-  options.target = findTarget("cpu");
-  options.interpret = true;
-  options.code = false;
-  const auto program = compile(graph, options);
-  std::vector<Array> outputs;
-  std::vector<const void*> in;
-  std::vector<void*> out;
-  for (const Array& a : inputs) in.push_back(a.data());
-  for (const TensorType& t : program->outputs) outputs.emplace_back(t.dtype, t.extents());
-  for (const Array& a : outputs) out.push_back(a.data());
-  Session(program, nullptr).run(in.data(), out.data());
-  return outputs;
-}
-
-void expectClose(const std::string& got, const Array& expected) {
-  ASSERT_EQ(got.size(), static_cast<size_t>(expected.elements() * bytes(expected.type)));
-  const auto at = [&](const void* data, int64_t i) { return loadFloat(expected.type, data, i); };
+void expectClose(const std::string& got, const TensorAttribute& expected) {
+  const DType t = expected.type.dtype;
+  ASSERT_EQ(got.size(), static_cast<size_t>(bytesOf(expected.type)));
   double largest = 0;
-  for (int64_t i = 0; i < expected.elements(); ++i)
-    largest = std::max(largest, std::fabs(at(expected.data(), i)));
+  for (int64_t i = 0; i < expected.type.elements(); ++i)
+    largest = std::max(largest, std::fabs(loadFloat(t, expected.data->data, i)));
   EXPECT_GT(largest, 0);
-  for (int64_t i = 0; i < expected.elements(); ++i)
-    ASSERT_NEAR(at(got.data(), i), at(expected.data(), i), 1e-4 * largest);
+  for (int64_t i = 0; i < expected.type.elements(); ++i)
+    ASSERT_NEAR(loadFloat(t, got.data(), i), loadFloat(t, expected.data->data, i), 1e-4 * largest);
 }
 
 void checkLauncher(const std::string& name) {
@@ -118,18 +98,17 @@ void checkLauncher(const std::string& name) {
   ASSERT_EQ(folder.shell("nvcc -x c++ -std=c++20 -O0 -w -cudart none -Xcompiler -fwrapv,-rdynamic,"
                          "-fno-strict-aliasing,-ffp-contract=off,-pthread -o all all.cpp"),
             0);
-  const std::vector<Array> inputs = inputsOf(*program), expected = interpreted(graph, inputs);
+  const auto inputs = inputsOf(*program), expected = interpret(graph, inputs);
   std::string command = "./all .";
   for (size_t i = 0; i < inputs.size(); ++i) {
-    folder.write(fmt::format("in{}", i),
-                 {static_cast<const char*>(inputs[i].data()),
-                  static_cast<size_t>(inputs[i].elements() * bytes(inputs[i].type))});
+    folder.write(fmt::format("in{}", i), {static_cast<const char*>(inputs[i].data->data),
+                                          static_cast<size_t>(bytesOf(inputs[i].type))});
     command += fmt::format(" in{}", i);
   }
   for (size_t i = 0; i < expected.size(); ++i) command += fmt::format(" out{}", i);
   ASSERT_EQ(folder.shell(command), 0);
   for (size_t i = 0; i < expected.size(); ++i)
-    expectClose(testing::readText(folder.path / fmt::format("out{}", i)), expected[i]);
+    expectClose(testing::readText(fmt::format("{}/out{}", folder.path, i)), expected[i]);
 }
 
 TEST(CudaLauncher, GivesWhatTheInterpreterGives) {

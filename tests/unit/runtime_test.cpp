@@ -13,18 +13,11 @@
 #include "runtime/pack.h"
 #include "runtime/team.h"
 #include "support/check.h"
+#include "test_folder.h"
 
 using namespace tektite;
 
 namespace {
-
-/// A folder that goes with the test.
-struct Folder {
-  std::string path = testing::TempDir() + "tektite_" + std::to_string(getpid()) + "_" +
-                     testing::UnitTest::GetInstance()->current_test_info()->name();
-  Folder() { std::filesystem::create_directories(path); }
-  ~Folder() { std::filesystem::remove_all(path); }
-};
 
 Array floats(std::vector<int64_t> shape, const std::vector<float>& values) {
   Array array(DType::F32, std::move(shape));
@@ -99,7 +92,7 @@ TEST(MemoryPlan, aChainNeedsTwoBuffers) {
 }
 
 TEST(CodeCache, damagedAndTruncatedFilesCountAsAbsent) {
-  const Folder folder;
+  const TestFolder folder;
   const CodeCache cache(folder.path);
   const Hash key{1, 2};
   const std::vector<char> code(1000, 'x');
@@ -151,7 +144,7 @@ TEST(Compare, typesAndShapesMustMatch) {
 }
 
 TEST(Array, npyFilesReadBack) {
-  const Folder folder;
+  const TestFolder folder;
   for (DType type :
        {DType::Bool, DType::I8, DType::U16, DType::I64, DType::F16, DType::F32, DType::F64}) {
     for (const std::vector<int64_t>& shape : {std::vector<int64_t>{}, {3}, {2, 3}, {0, 4}}) {

@@ -11,12 +11,7 @@ namespace tektite {
 namespace {
 
 TensorAttribute floats(const std::vector<float>& values) {
-  const auto memory = std::make_shared<std::vector<float>>(values);
-  auto data = std::make_shared<ConstData>();
-  data->data = memory->data();
-  data->bytes = memory->size() * sizeof(float);
-  data->owner = memory;
-  return {{DType::F32, {static_cast<int64_t>(values.size())}}, data};
+  return tensor(DType::F32, {static_cast<int64_t>(values.size())}, {values.begin(), values.end()});
 }
 
 /// A search in a sorted table, its steps spelled out: each place is read at, compared at and stepped from.

@@ -107,10 +107,6 @@ std::vector<double> walk(const RandomForest& f, const std::vector<double>& x, bo
   return out;
 }
 
-TensorAttribute tensor(DType t, std::vector<int64_t> shape, const std::vector<double>& values) {
-  const Tensor made = Tensor::of(t, std::move(shape), values);
-  return {made.type(), made.toConst()};
-}
 TensorAttribute list(DType t, const std::vector<double>& values) {
   return tensor(t, {static_cast<int64_t>(values.size())}, values);
 }

@@ -36,6 +36,10 @@ struct TemporaryFolder {
   }
 };
 
+bool inPath(const char* tool) {
+  return std::system(fmt::format("command -v {} >/dev/null 2>&1", tool).c_str()) == 0;
+}
+
 /// The number before a word: "24 registers".
 int numberBefore(const std::string& line, const std::string& word) {
   const size_t at = line.find(word);
@@ -50,12 +54,12 @@ int numberBefore(const std::string& line, const std::string& word) {
 }  // namespace
 
 bool hasNvcc() {
-  static const bool found = std::system("command -v nvcc >/dev/null 2>&1") == 0;
+  static const bool found = inPath("nvcc");
   return found;
 }
 
 bool hasNvdisasm() {
-  static const bool found = std::system("command -v nvdisasm >/dev/null 2>&1") == 0;
+  static const bool found = inPath("nvdisasm");
   return found;
 }
 
