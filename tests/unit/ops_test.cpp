@@ -1,6 +1,7 @@
 // Runs tests/ops/*.test: a case is a name, an operator with its attributes, inputs, and what is expected, stored; the numpy expression it was
 // computed from stands beside it (tools/op_tests.py computes it). docs: tests/ops/README.md.
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -224,8 +225,8 @@ void runCase(const OpCase& c, const Evaluator& evaluator) {
     EXPECT_EQ(compare(got.at(i), c.expected[i], c.tolerance), "") << "output " << i;
 }
 
-/// Every case, or every `each`th, on one evaluator.
-void runAll(const Evaluator& e, int each = 1) {
+/// Every case, or every `each`th from number `first` on, on one evaluator.
+void runAll(const Evaluator& e, int each = 1, int first = 0) {
   int cases = 0;
   for (const auto& entry : fs::directory_iterator(fs::path(TEKTITE_TESTS) / "ops")) {
     if (entry.path().extension() != ".test") continue;
@@ -234,7 +235,7 @@ void runAll(const Evaluator& e, int each = 1) {
     const std::string owned = text.str(), file = entry.path().filename().string();
     for (const OpCase& c : OpCaseReader(owned, file).all()) {
       SCOPED_TRACE(fmt::format("{}:{}: {}, {}", file, c.line, c.name, e.name));
-      if (cases++ % each != 0) continue;
+      if (cases++ % each != first) continue;
       try {
         runCase(c, e);
       } catch (const std::exception& error) {
@@ -249,19 +250,21 @@ TEST(Ops, Interpreted) { runAll(evaluators().at(0)); }
 TEST(Ops, Fused) { runAll(evaluators().at(1)); }
 TEST(Ops, Unfused) { runAll(evaluators().at(2)); }
 
-/// TEKTITE_OPENCL_CASES=N runs every Nth case: a device's compiler takes its time for each kernel. Fused and unfused in turn.
+/// TEKTITE_OPENCL_CASES=N runs every Nth case (N,F: from number F on): a device's compiler takes its time for each kernel. Fused and
+/// unfused in turn.
 TEST(OpenClDevice, OperatorsComputeWhatTheyMean) {
   const Target target = findTarget("opencl");
   const Backend* backend = findBackend("opencl");
   if (!backend || !backend->open(target)) GTEST_SKIP() << "no OpenCL device";
   const std::shared_ptr<Device> held = backend->open(target);
   const char* each = std::getenv("TEKTITE_OPENCL_CASES");
+  const char* comma = each ? std::strchr(each, ',') : nullptr;
   int number = 0;
   runAll({"opencl", false, false,
           [&](const Graph& g, const std::vector<TensorAttribute>& in) {
             return runCompiled(g, in, number++ % 2 == 1, target);
           }},
-         each ? std::max(1, std::atoi(each)) : 40);
+         each ? std::max(1, std::atoi(each)) : 40, comma ? std::atoi(comma + 1) : 0);
 }
 
 }  // namespace
