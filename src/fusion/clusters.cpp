@@ -62,19 +62,19 @@ Clusters::Clusters(const Graph& g, const FusionOptions& options)
 void Clusters::classify(const FusionOptions& options) {
   const auto users = usersOf(g_);
   repeated_.assign(g_.nodes.size(), false);
-  std::set<int> needed;
-  for (const Value& v : g_.outputs) needed.insert(v.node);
+  pinned_.assign(g_.nodes.size(), false);
+  for (const Value& v : g_.outputs) pinned_[v.node] = true;
   std::set<std::string> named;  // by the user: their place is to be seen
   for (const auto* pairs : {&options.cut, &options.force, &options.modelCut, &options.modelForce})
     for (const auto& [a, b] : *pairs) named.insert({a, b});
   for (int i = 0; i < static_cast<int>(g_.nodes.size()) && !named.empty(); i++)
-    if (named.count(ledgerName(g_, i))) needed.insert(i);
+    if (named.count(ledgerName(g_, i))) pinned_[i] = true;
   for (const Node& n : g_.nodes)
     if (isHost(n) || n.as<Update>())
-      for (const Value& v : n.operands) needed.insert(v.node);
+      for (const Value& v : n.operands) pinned_[v.node] = true;
   for (int i = 0; i < static_cast<int>(g_.nodes.size()); i++) {
     const Node& n = g_.nodes[i];
-    if (needed.count(i)) continue;
+    if (pinned_[i]) continue;
     if (n.as<View>()) repeated_[i] = !attached(n, users);
     const Map* m = n.as<Map>();
     if (!m || (options.unfused && !users[i].empty())) continue;
@@ -186,6 +186,62 @@ int Clusters::split(int c, size_t count) {
   describe(c);
   describe(other);
   return other;
+}
+
+// ---- maps that their readers repeat
+
+std::set<int> Clusters::readersOf(int node) const {
+  std::set<int> out;
+  for (int reader : readers_[values_.of({node, 0})])
+    if (of[reader] != of[node]) out.insert(of[reader]);
+  return out;
+}
+
+bool Clusters::mayRepeat(int node) const {
+  const Node& n = g_.nodes[node];
+  const Map* m = n.as<Map>();
+  if (!m || pinned_[node] || of[node] < 0 || sources_[node].size() != 1 ||
+      slotsOf(m->body) > kCheapSlots)
+    return false;
+  const Value from = sources_[node][0];
+  return of[from.node] == of[node] && std::ranges::count(n.operands, from) &&
+         g_.type(from).shape == n.results[0].shape &&
+         bytes(g_.type(from).dtype) < bytes(n.results[0].dtype) && !readersOf(node).empty();
+}
+
+Clusters::Repetition Clusters::repeat(int node) {
+  const Value mine{node, 0}, from = sources_[node][0];
+  std::vector<int>& readers = readers_[values_.of(from)];
+  Repetition out{node, of[node], {}, readers.size()};
+  for (int reader : readers_[values_.of(mine)]) {
+    std::vector<Value>& sources = sources_[reader];
+    out.sources.emplace_back(reader, sources);
+    std::erase(sources, mine);
+    if (std::ranges::count(sources, from)) continue;
+    sources.insert(std::ranges::lower_bound(sources, from), from);
+    readers.push_back(reader);
+  }
+  changed(node, out.cluster);
+  std::erase(list[out.cluster].nodes, node);
+  repeated_[node] = true;
+  of[node] = -1;
+  return out;
+}
+
+void Clusters::undo(const Repetition& r) {
+  readers_[values_.of(sources_[r.node][0])].resize(r.readers);
+  for (const auto& [reader, sources] : r.sources) sources_[reader] = sources;
+  std::vector<int>& nodes = list[r.cluster].nodes;
+  nodes.insert(std::ranges::lower_bound(nodes, r.node), r.node);
+  repeated_[r.node] = false;
+  of[r.node] = r.cluster;
+  changed(r.node, r.cluster);
+}
+
+void Clusters::changed(int node, int cluster) {
+  std::set<int> all = readersOf(node);
+  all.insert(cluster);
+  for (int c : all) list[c].version++, list[c].seconds = -1;
 }
 
 void Clusters::joinOrigins() {

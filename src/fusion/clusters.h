@@ -47,6 +47,17 @@ class Clusters {
   /// Would one cluster of both leave and re-enter? Answers a cluster on the way round, or -1.
   int wayRound(int a, int b) const;
   void merge(int into, int from);
+  /// A map at the points of something narrower in its cluster, read by others: its readers may have a copy each instead.
+  bool mayRepeat(int node) const;
+  struct Repetition {
+    int node = 0, cluster = 0;
+    std::vector<std::pair<int, std::vector<Value>>> sources;  ///< of its readers, before
+    size_t readers = 0;                                       ///< of what it reads, before
+  };
+  Repetition repeat(int node);
+  void undo(const Repetition&);
+  /// The clusters that read a node's values through repeated nodes, its own left out.
+  std::set<int> readersOf(int node) const;
   /// Takes all but the first `count` nodes into a cluster of their own, which it answers.
   int split(int c, size_t count);
   /// One cluster for each node of the input model.
@@ -70,6 +81,7 @@ class Clusters {
  private:
   const Graph& g_;
   std::vector<bool> repeated_;
+  std::vector<bool> pinned_;  ///< [node] never repeated: somebody looks for its value
   std::vector<std::vector<Value>> sources_;
   const ValueNumbers values_;
   std::vector<std::vector<int>>
@@ -78,7 +90,8 @@ class Clusters {
   mutable std::vector<int> marked_;  ///< [node] the search that saw it last
   mutable int searches_ = 0;
   void classify(const FusionOptions&);
-  void describe(int c);  ///< flags and neighbours, from its nodes
+  void describe(int c);                 ///< flags and neighbours, from its nodes
+  void changed(int node, int cluster);  ///< what its readers have and what the cluster computes
   bool attached(const Node&, const std::vector<std::vector<int>>& users) const;
 };
 /// Does the view only drop or add axes of extent 1?

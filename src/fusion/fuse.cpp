@@ -10,6 +10,7 @@
 #include "fusion/cost.h"
 #include "fusion/fences.h"
 #include "fusion/layouts.h"
+#include "fusion/narrow_crossings.h"
 #include "fusion/peak.h"
 #include "fusion/record.h"
 #include "fusion/trials.h"
@@ -93,7 +94,6 @@ class Fuser {
                        std::back_inserter(nodes));
     return nodes;
   }
-
   // ---- what is left apart: kernels that would keep more alive than unfused, or that were measured slower than their parts
 
   void joinByAllMoves() {
@@ -143,6 +143,7 @@ class Fuser {
           for (int d : clusters_->list[c].after) consider(c, d);
       greedy();
       sideBySide();
+      narrowCrossings(*clusters_, trials_);
     }
     for (int round = 0;; round++) {
       const PeakMemory memory = memoryOf(*clusters_);
@@ -222,7 +223,6 @@ class Fuser {
   bool isCut(int a, int b) const {
     return fences_.between(clusters_->list[a].nodes, clusters_->list[b].nodes);
   }
-
   // ---- maps at the points of what they read: always a gain
 
   void joinChains() {
@@ -256,7 +256,6 @@ class Fuser {
       return {Reason::CodeSize, static_cast<double>(heavyOf(a) + heavyOf(b)), kMostHeavy, ""};
     return {Reason::CodeSize, static_cast<double>(nodes), kCodeBudget, ""};
   }
-
   // ---- the best gain first
 
   struct Candidate {
