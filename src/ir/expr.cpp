@@ -1,6 +1,7 @@
 #include "ir/expr.h"
 
 #include <algorithm>
+#include <array>
 
 #include "ir/rewriter.h"
 #include "ir/scalar_eval.h"
@@ -16,6 +17,8 @@ constexpr OpInfo table[] = {
 #include "ir/scalar_ops.def"
 #undef SCALAR_OP
 };
+
+constexpr size_t kMostArguments = 4;
 
 Expr make(std::variant<Imm, Var, Load, Cast, Apply> kind, DType type) {
   Hasher h;
@@ -50,12 +53,11 @@ Expr identity(Op op, const std::vector<Expr>& a) {
     return a[1] == a[2] ? a[1] : Expr();
   }
   if (isFloat(t)) return {};
-  const bool allImm = std::all_of(a.begin(), a.end(), [](const Expr& e) { return e.as<Imm>(); });
-  const DType result = *resultType(op, std::vector<DType>(a.size(), t));
-  if (allImm && !isFloat(result)) {
+  if (std::all_of(a.begin(), a.end(), [](const Expr& e) { return e.as<Imm>(); })) {
     std::vector<int64_t> args;
     for (const Expr& e : a) args.push_back(e.as<Imm>()->integer);
-    return immInteger(result, evalInteger(op, t, args));
+    const DType result = *resultType(op, std::vector<DType>(a.size(), t));
+    if (!isFloat(result)) return immInteger(result, evalInteger(op, t, args));
   }
   if (a.size() != 2) return {};
   const auto left = asInteger(a[0]), right = asInteger(a[1]);
@@ -141,6 +143,13 @@ Expr imm(DType type, double value) {
                        : immInteger(type, saturateTo(type, value));
 }
 Expr immInteger(DType type, int64_t value) {
+  static const std::vector<Expr> small = [] {  // indices are full of them
+    std::vector<Expr> out;
+    for (int64_t i = 0; i < 256; i++) out.push_back(make(Imm{0, i}, DType::I64));
+    return out;
+  }();
+  if (type == DType::I64 && value >= 0 && value < static_cast<int64_t>(small.size()))
+    return small[static_cast<size_t>(value)];
   return isFloat(type) ? imm(type, static_cast<double>(value))
                        : make(Imm{0, wrapTo(type, value)}, type);
 }
@@ -161,9 +170,11 @@ Expr cast(DType to, Expr arg) {
   return make(Cast{std::move(arg)}, to);
 }
 Expr apply(Op op, std::vector<Expr> args) {
-  std::vector<DType> types;
-  for (const Expr& e : args) types.push_back(e.type());
-  const auto type = resultType(op, types);
+  std::array<DType, kMostArguments> types;
+  const size_t n = std::min(args.size(), kMostArguments);
+  for (size_t i = 0; i < n; i++) types[i] = args[i].type();
+  const auto type =
+      args.size() == n ? resultType(op, std::span(types).first(n)) : std::optional<DType>();
   if (!type) {
     std::string found;
     for (const Expr& e : args)
@@ -182,7 +193,7 @@ bool isConstant(const Expr& e, int64_t value) { return asInteger(e) == value; }
 
 Expr Rewriter::operator()(const Expr& e) {
   if (!e) return e;
-  if (const auto it = done_.find(e.hash()); it != done_.end()) return it->second;
+  if (const size_t at = seen_.find(e.hash()); at != HashNumbers::kNone) return done_[at];
   const auto all = [&](const std::vector<Expr>& list, bool& changed) {
     std::vector<Expr> out;
     out.reserve(list.size());
@@ -209,7 +220,8 @@ Expr Rewriter::operator()(const Expr& e) {
                             }},
                  e->kind);
   if (Expr r = replace_(e, now)) now = std::move(r);
-  done_.emplace(e.hash(), now);
+  seen_.add(e.hash());
+  done_.push_back(now);
   return now;
 }
 
@@ -222,16 +234,24 @@ Rewriter substituting(const std::unordered_map<std::string, Expr>& variables) {
   });
 }
 
+static bool isLeaf(const Expr& e) { return e.as<Imm>() || e.as<Var>(); }
+
 Expr rewrite(const Expr& root, const std::function<Expr(const Expr&)>& replace) {
+  if (isLeaf(root)) {
+    Expr now = replace(root);
+    return now ? now : root;
+  }
   return Rewriter([&](const Expr&, const Expr& now) { return replace(now); })(root);
 }
 
 Expr substitute(const Expr& root, const std::unordered_map<std::string, Expr>& variables) {
+  if (root.as<Imm>()) return root;
   return substituting(variables)(root);
 }
 
 void Walker::operator()(const Expr& e) {
-  if (!e || !seen_.insert(e.hash()).second) return;
+  if (!e || seen_.find(e.hash()) != HashNumbers::kNone) return;
+  seen_.add(e.hash());
   std::visit(overloaded{[](const Imm&) {}, [](const Var&) {},
                         [&](const Load& l) {
                           for (const Expr& x : l.index) (*this)(x);
@@ -245,6 +265,7 @@ void Walker::operator()(const Expr& e) {
 }
 
 void visit(const Expr& root, const std::function<void(const Expr&)>& see) {
+  if (isLeaf(root)) return see(root);
   Walker([&see](const Expr& e) { see(e); })(root);
 }
 

@@ -1,9 +1,9 @@
 #pragma once
 #include <functional>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "ir/expr.h"
+#include "support/hash_numbers.h"
 
 namespace tektite {
 
@@ -17,7 +17,8 @@ class Rewriter {
 
  private:
   const Replace replace_;
-  std::unordered_map<Hash, Expr> done_;
+  HashNumbers seen_;
+  std::vector<Expr> done_;  // of what was seen
 };
 /// `variables` must outlive it.
 Rewriter substituting(const std::unordered_map<std::string, Expr>& variables);
@@ -30,7 +31,7 @@ class Walker {
 
  private:
   const std::function<void(const Expr&)> see_;
-  std::unordered_set<Hash> seen_;
+  HashNumbers seen_;
 };
 
 }  // namespace tektite
