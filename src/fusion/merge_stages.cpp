@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <optional>
+#include <queue>
 
+#include "fusion/bind_axes.h"
 #include "fusion/stage_bits.h"
 #include "fusion/stages.h"
 #include "ir/rewriter.h"
@@ -11,259 +13,220 @@
 namespace tektite {
 namespace {
 
-using Parts = std::vector<
-    std::vector<StageAxis>>;  // for each index: the axes that make it up, outermost first
-
-/// The index as a mixed-radix number of axes, each used once; nothing where it is another expression.
-std::optional<Parts> partsOf(const std::vector<Expr>& index, const Stage& s) {
-  Parts out;
-  std::set<std::string> used;
-  for (const Expr& e : index) {
-    const Linear linear = linearOf(e);
-    if (linear.constant != 0) return {};
-    std::vector<std::pair<int64_t, StageAxis>> parts;
-    for (const auto& [term, coefficient] : linear.terms) {
-      const Var* v = term.as<Var>();
-      if (!v || !used.insert(v->name).second) return {};
-      const auto axis = std::ranges::find(s.axes, v->name, &StageAxis::var);
-      if (axis == s.axes.end()) return {};
-      parts.push_back({coefficient, *axis});
-    }
-    std::ranges::sort(parts, [](const auto& a, const auto& b) { return a.first > b.first; });
-    int64_t step = 1;
-    for (size_t i = parts.size(); i-- > 0; step *= parts[i].second.extent)
-      if (parts[i].first != step) return {};
-    out.emplace_back();
-    for (auto& [coefficient, axis] : parts) out.back().push_back(axis);
-  }
-  return out;
-}
-Expr composite(const std::vector<StageAxis>& parts) {
-  Expr sum;
-  int64_t step = 1;
-  for (size_t i = parts.size(); i-- > 0; step *= parts[i].extent) {
-    const Expr part = var(parts[i].var) * Expr(step);
-    sum = sum ? part + sum : part;
-  }
-  return sum;
-}
-
-/// How the axes of a guest become those of its host, given one buffer's index in both.
-struct Binding {
-  std::unordered_map<std::string, Expr> guest, host;    // substitutions
-  std::map<std::string, std::vector<StageAxis>> split;  // of host axes
-};
-std::optional<Binding> bindAxes(const std::vector<Expr>& hostIndex, const Stage& host,
-                                const std::vector<Expr>& guestIndex, const Stage& guest) {
-  const auto h = partsOf(hostIndex, host), g = partsOf(guestIndex, guest);
-  if (!h || !g) return {};
-  Binding out;
-  const auto extents = [](const std::vector<StageAxis>& parts) {
-    std::vector<int64_t> e;
-    for (const StageAxis& a : parts) e.push_back(a.extent);
-    return e;
-  };
-  const auto total = [&](const std::vector<StageAxis>& parts) {
-    int64_t n = 1;
-    for (const StageAxis& a : parts) n *= a.extent;
-    return n;
-  };
-  for (size_t i = 0; i < h->size(); i++) {
-    const auto &mine = (*h)[i], &theirs = (*g)[i];
-    if (total(mine) != total(theirs)) return {};
-    if (extents(mine) == extents(theirs)) {
-      for (size_t k = 0; k < mine.size(); k++) out.guest[theirs[k].var] = var(mine[k].var);
-    } else if (mine.size() == 1) {
-      out.split[mine[0].var] = theirs;
-      out.host[mine[0].var] = composite(theirs);
-    } else if (theirs.size() == 1) {
-      out.guest[theirs[0].var] = composite(mine);
-    } else {
-      return {};
-    }
-  }
-  return out;
-}
-
-bool sameIndex(const std::vector<Expr>& a, const std::vector<Expr>& b) {
-  for (size_t i = 0; i < a.size(); i++)
-    if (!(a[i] == b[i]) && !isConstant(simplify(a[i] - b[i], {}), 0)) return false;
-  return a.size() == b.size();
-}
+const std::unordered_map<std::string, Expr> kNoNames;
+const Ranges kNoRanges;
 
 class Merger {
  public:
   Merger(std::vector<Stage> stages, const std::set<std::string>& kept)
-      : s_(std::move(stages)), kept_(kept) {
-    alive_.assign(s_.size(), true);
-    reads_.resize(s_.size());
-    for (size_t i = 0; i < s_.size(); i++) {
-      reads_[i] = loadsOf(s_[i]);
-      for (const StageStore* store : storesOf(s_[i])) writers_[store->buffer].insert(i);
-    }
-    order_.assign(s_.size(), StageBits(s_.size()));
+      : s_(std::move(stages)), kept_(kept), known_(s_.size()) {
     for (size_t i = 0; i < s_.size(); i++)
-      for (size_t d : dependencies(i)) {
-        order_[i].add(d);
-        order_[i].add(order_[d]);
-      }
+      for (const auto* stores : {&s_[i].inner, &s_[i].outer})
+        for (const StageStore& store : *stores) {
+          Writers& writers = writers_[store.buffer];
+          if (std::ranges::count(writers, i)) continue;
+          writers.push_back(i);
+          known_[i].writes.push_back(&writers);
+        }
+    for (Known& k : known_) k.needs = k.neededBy = k.order = StageBits(s_.size());
+    for (size_t i = 0; i < s_.size(); i++) {
+      readAll(i);
+      connect(i);
+      known_[i].axes = axesOf(s_[i]);
+    }
+    for (size_t i = 0; i < s_.size(); i++)
+      each(known_[i].needs, [&](size_t d) {
+        known_[i].order.add(d);
+        known_[i].order.add(known_[d].order);
+      });
   }
 
   std::vector<Stage> run() {
     for (bool changed = true; changed;) {
       changed = false;
       for (size_t i = 0; i < s_.size(); i++)
-        if (alive_[i]) changed |= isMap(i) && (behind(i) || into(i));
+        if (known_[i].alive) changed |= isMap(i) && (behind(i) || into(i));
       for (size_t i = 0; i < s_.size() && !changed; i++)
-        for (size_t k = i + 1; k < s_.size() && alive_[i]; k++)
-          if (alive_[k]) changed |= beside(i, k);
+        for (size_t k = i + 1; k < s_.size() && known_[i].alive; k++)
+          if (known_[k].alive) changed |= beside(i, k);
     }
     return sorted();
   }
 
  private:
+  using Writers = std::vector<size_t>;  // several: each stores a part
+  struct Read {
+    Expr load;
+    const Writers* writers;  // null: no stage stores it
+    const std::string& buffer() const { return load.as<Load>()->buffer; }
+    const std::vector<Expr>& index() const { return load.as<Load>()->index; }
+    bool isFrom(size_t stage) const { return writers && std::ranges::count(*writers, stage); }
+  };
+  /// What is known of a stage as it is now.
+  struct Known {
+    bool alive = true;
+    std::vector<Read> reads;  // of distinct elements
+    std::vector<Writers*> writes;
+    StageBits needs, neededBy;                  // directly
+    StageBits order;                            // what it needs, directly or not
+    Hash axes;                                  // their extents and kinds
+    int version = 0;                            // counts its changes
+    std::optional<bool> product;                // isContraction
+    std::optional<std::vector<Hash>> elements;  // of the reads, over axes by number; ascending
+  };
   std::vector<Stage> s_;
   const std::set<std::string>& kept_;
-  std::vector<bool> alive_;
-  std::vector<std::vector<Expr>> reads_;
-  std::map<std::string, std::set<size_t>> writers_;  // several: each stores a part
-  std::vector<StageBits> order_;                     // [i][d]: i needs d, directly or not
+  std::vector<Known> known_;
+  std::unordered_map<std::string, Writers> writers_;
+  std::unordered_map<size_t, int> failed_;  // pairs that can't be joined, at these versions
 
-  static std::vector<const StageStore*> storesOf(const Stage& s) {
-    std::vector<const StageStore*> out;
-    for (const auto* stores : {&s.inner, &s.outer})
-      for (const StageStore& store : *stores) out.push_back(&store);
-    return out;
+  template <class See>
+  static void each(const StageBits& bits, const See& see) {
+    for (size_t i = bits.next(0); i != StageBits::kNone; i = bits.next(i + 1)) see(i);
+  }
+  void readAll(size_t i) {
+    known_[i].reads.clear();
+    for (Expr& e : loadsOf(s_[i])) {
+      const auto it = writers_.find(e.as<Load>()->buffer);
+      known_[i].reads.push_back({std::move(e), it == writers_.end() ? nullptr : &it->second});
+    }
+  }
+  void connect(size_t i) {
+    for (const Read& r : known_[i].reads)
+      if (r.writers)
+        for (size_t d : *r.writers)
+          if (d != i) known_[i].needs.add(d), known_[d].neededBy.add(i);
+  }
+  static Hash axesOf(const Stage& s) {
+    Hasher h;
+    for (const StageAxis& a : s.axes) h.add(a.extent).add(static_cast<int>(a.reduce));
+    return h.finish();
   }
   bool isMap(size_t i) const { return s_[i].accumulators.empty(); }
-  std::set<size_t> dependencies(size_t i) const {
-    std::set<size_t> out;
-    for (const Expr& e : reads_[i])
-      if (const auto it = writers_.find(e.as<Load>()->buffer); it != writers_.end())
-        out.insert(it->second.begin(), it->second.end());
-    out.erase(i);
-    return out;
-  }
   /// A product of different loads of which one is used at several points of the space: to be left a nest of its own.
-  bool isContraction(size_t i) const {
-    const Stage& s = s_[i];
+  bool isContraction(size_t i) {
+    auto& known = known_[i].product;
+    if (!known) known = multiplies(s_[i]) && hasReuse(s_[i]);
+    return *known;
+  }
+  static bool multiplies(const Stage& s) {
     if (s.accumulators.size() != 1 || s.accumulators[0].combine.name != "sum") return false;
     const Apply* a = s.accumulators[0].values[0].as<Apply>();
     return a && a->op == Op::Mul && loadsOf(a->args[0]).size() == 1 &&
-           loadsOf(a->args[1]).size() == 1 && !(a->args[0] == a->args[1]) && hasReuse(s);
+           loadsOf(a->args[1]).size() == 1 && !(a->args[0] == a->args[1]);
+  }
+  /// Does one that stage i needs, other than `d`, need d?
+  bool needsAround(size_t i, size_t d) const {
+    const StageBits& needs = known_[i].needs;
+    for (size_t x = needs.next(0); x != StageBits::kNone; x = needs.next(x + 1))
+      if (x != d && known_[x].order[d]) return true;
+    return false;
   }
 
+  // ---- maps into what they read, or what reads them
+
+  struct Joint {
+    Binding binding;
+    std::vector<std::pair<const std::vector<Expr>*, const std::vector<Expr>*>>
+        indices;  // of what goes between: in the host, in the guest
+  };
   /// Map i joins the nest of a reduction that it reads at its own point.
   bool behind(size_t i) {
-    for (size_t host : dependencies(i)) {
-      if (isMap(host)) continue;
-      const std::set<size_t> all = dependencies(i);
-      if (std::ranges::any_of(all, [&](size_t d) { return d != host && order_[d][host]; }))
-        continue;
-      if (joinBehind(i, host)) return true;
-    }
+    for (size_t host = known_[i].needs.next(0); host != StageBits::kNone;
+         host = known_[i].needs.next(host + 1))
+      if (!isMap(host) && !needsAround(i, host) && joined(host, i, true)) return true;
     return false;
   }
-  bool joinBehind(size_t i, size_t host) {
-    std::optional<Binding> binding;
-    const auto outerStore = [&](const std::string& buffer) -> const StageStore* {
-      const auto it = std::ranges::find(s_[host].outer, buffer, &StageStore::buffer);
-      return it == s_[host].outer.end() ? nullptr : &*it;
-    };
-    for (const Expr& e : reads_[i]) {
-      const Load* l = e.as<Load>();
-      const auto w = writers_.find(l->buffer);
-      if (w == writers_.end() || !w->second.count(host)) continue;
-      if (w->second.size() > 1) return false;
-      const StageStore* store = outerStore(l->buffer);
-      if (!store) return false;
-      const auto now = bindAxes(store->index, s_[host], l->index, s_[i]);
-      if (!now) return false;
-      if (!binding) binding = now;
-    }
-    if (!binding || !coversSpace(*binding, s_[host], s_[i])) return false;
-    return join(host, i, *binding, true);
-  }
-  static bool coversSpace(const Binding& b, const Stage& host, const Stage& guest) {
-    size_t space = 0, split = 0;
-    for (const StageAxis& a : host.axes) space += !a.reduce;
-    for (const auto& [axis, parts] : b.split) split += parts.size();
-    std::set<std::string> hostVars;
-    for (const auto& [name, e] : b.guest)
-      for (const std::string& v : freeVars(e)) hostVars.insert(v);
-    return hostVars.size() + b.split.size() == space && b.guest.size() + split == guest.axes.size();
-  }
-
   /// Map i joins the nest of the first reader that reads it at every point of its own axes.
   bool into(size_t i) {
-    for (size_t host = 0; host < s_.size(); host++) {
-      if (!alive_[host] || host == i || isContraction(host)) continue;
-      const std::set<size_t> needs = dependencies(host);
-      if (!needs.count(i)) continue;
-      if (std::ranges::any_of(needs, [&](size_t d) { return d != i && order_[d][i]; })) continue;
-      if (joinInto(i, host)) return true;
-    }
+    for (size_t host = known_[i].neededBy.next(0); host != StageBits::kNone;
+         host = known_[i].neededBy.next(host + 1))
+      if (!isContraction(host) && !needsAround(host, i) && joined(host, i, false)) return true;
     return false;
   }
-  bool joinInto(size_t i, size_t host) {
-    std::optional<Binding> binding;
-    for (const Expr& e : reads_[host]) {
-      const Load* l = e.as<Load>();
-      const auto w = writers_.find(l->buffer);
-      if (w == writers_.end() || !w->second.count(i)) continue;
-      if (w->second.size() > 1) return false;
-      const auto store = std::ranges::find(s_[i].inner, l->buffer, &StageStore::buffer);
-      const auto now = bindAxes(l->index, s_[host], store->index, s_[i]);
-      if (!now) return false;
-      if (!binding) binding = now;
-    }
-    if (!binding) return false;
-    std::set<std::string> hostVars;
-    size_t split = 0;
-    for (const auto& [axis, parts] : binding->split) hostVars.insert(axis), split += parts.size();
-    for (const auto& [name, e] : binding->guest)
-      for (const std::string& v : freeVars(e)) hostVars.insert(v);
-    if (hostVars.size() != s_[host].axes.size() ||
-        binding->guest.size() + split != s_[i].axes.size())
+  /// One nest of both, if it can be. `behind`: the guest's stores follow the host's reductions; else they come before them.
+  bool joined(size_t host, size_t guest, bool behind) {
+    const size_t pair = host * s_.size() + guest;
+    const int versions = known_[host].version + known_[guest].version;
+    if (const auto it = failed_.find(pair); it != failed_.end() && it->second == versions)
       return false;
-    return join(host, i, *binding, false);
+    const auto joint = behind ? jointBehind(guest, host) : jointInto(guest, host);
+    if (joint && join(host, guest, *joint, behind)) return true;
+    failed_[pair] = versions;
+    return false;
+  }
+  /// Adds what one buffer says; false: it says no.
+  bool add(std::optional<Joint>& joint, size_t host, const std::vector<Expr>& hostIndex,
+           size_t guest, const std::vector<Expr>& guestIndex) const {
+    auto now = bindAxes(hostIndex, s_[host], guestIndex, s_[guest]);
+    if (!now) return false;
+    if (!joint) joint = Joint{std::move(*now), {}};
+    joint->indices.push_back({&hostIndex, &guestIndex});
+    return true;
+  }
+  std::optional<Joint> jointBehind(size_t i, size_t host) const {
+    std::optional<Joint> joint;
+    for (const Read& r : known_[i].reads) {
+      if (!r.isFrom(host)) continue;
+      if (r.writers->size() > 1) return {};
+      const auto store = std::ranges::find(s_[host].outer, r.buffer(), &StageStore::buffer);
+      if (store == s_[host].outer.end() || !add(joint, host, store->index, i, r.index())) return {};
+    }
+    const auto space = static_cast<size_t>(
+        std::ranges::count_if(s_[host].axes, [](const StageAxis& a) { return !a.reduce; }));
+    return joint && covers(joint->binding, space, s_[i]) ? joint : std::nullopt;
+  }
+  std::optional<Joint> jointInto(size_t i, size_t host) const {
+    std::optional<Joint> joint;
+    for (const Read& r : known_[host].reads) {
+      if (!r.isFrom(i)) continue;
+      if (r.writers->size() > 1) return {};
+      const auto store = std::ranges::find(s_[i].inner, r.buffer(), &StageStore::buffer);
+      if (!add(joint, host, r.index(), i, store->index)) return {};
+    }
+    return joint && covers(joint->binding, s_[host].axes.size(), s_[i]) ? joint : std::nullopt;
+  }
+  static bool covers(const Binding& b, size_t hostAxes, const Stage& guest) {
+    return b.hostAxes() == hostAxes && b.guestAxes() == guest.axes.size();
   }
 
-  static Stage applied(const Stage& s, const std::unordered_map<std::string, Expr>& to,
-                       const Ranges& ranges) {
-    if (to.empty()) return s;
-    Rewriter placed = substituting(to);
-    if (std::ranges::all_of(to, [](const auto& t) { return t.second.template as<Var>(); }))
-      return mapped(s, std::ref(placed));
-    return mapped(s, [&](const Expr& e) { return simplify(placed(e), ranges); });
-  }
   static void addRanges(const Stage& s, Ranges& out) {
     for (const StageAxis& a : s.axes) out[a.var] = {0, std::max<int64_t>(a.extent - 1, 0)};
   }
 
-  /// Where axes only change their names: those of the guest for those of the host. The smaller of two stages is renamed.
-  static std::optional<std::unordered_map<std::string, Expr>> inverse(const Binding& b) {
-    std::unordered_map<std::string, Expr> out;
-    for (const auto& [name, e] : b.guest) {
-      const Var* v = e.as<Var>();
-      if (!v || !out.emplace(v->name, var(name)).second) return {};
-    }
-    return b.host.empty() ? std::optional(std::move(out)) : std::nullopt;
-  }
-
-  /// One nest of both: `behind`, the guest's stores follow the host's reductions; else they come before them.
-  bool join(size_t host, size_t i, const Binding& b, bool behind) {
+  bool join(size_t host, size_t guest, const Joint& joint, bool behind) {
+    const Binding& b = joint.binding;
     Ranges ranges;
     addRanges(s_[host], ranges);
-    addRanges(s_[i], ranges);
-    const auto back =
-        storesOf(s_[i]).size() > storesOf(s_[host]).size() ? inverse(b) : std::nullopt;
-    Stage h = applied(s_[host], back ? *back : b.host, ranges),
-          g = back ? s_[i] : applied(s_[i], b.guest, ranges);
+    addRanges(s_[guest], ranges);
+    // the smaller of two stages is renamed, where that is all
+    const auto stores = [](const Stage& s) { return s.inner.size() + s.outer.size(); };
+    const auto back = stores(s_[guest]) > stores(s_[host]) ? b.inverse() : std::nullopt;
+    Renaming ofHost(back ? *back : b.host, ranges), ofGuest(back ? kNoNames : b.guest, ranges);
+    const auto renamed = [](Renaming& names, std::vector<Expr> index) {
+      for (Expr& e : index) e = names(e);
+      return index;
+    };
+    for (const auto& [h, g] : joint.indices)
+      if (!sameIndex(renamed(ofHost, *h), renamed(ofGuest, *g))) return false;
+    Stage &h = s_[host], &g = s_[guest];
+    ofHost.apply(h);
+    ofGuest.apply(g);
     for (StageAxis& a : h.axes)
       if (back && back->count(a.var)) a.var = back->at(a.var).as<Var>()->name;
+    if (!b.split.empty()) split(h, b);
+    inlineStores(behind ? h.outer : g.inner, behind ? g : h);
+    readBoth(host, guest, ofHost, ofGuest, behind ? h.outer : g.inner);
+    auto& all = behind ? h.outer : h.inner;
+    all.insert(behind ? all.end() : all.begin(), std::move_iterator(g.inner.begin()),
+               std::move_iterator(g.inner.end()));
+    if (ofHost.simplifies() || ofGuest.simplifies()) readAll(host);
+    replace(host, guest);
+    return true;
+  }
+  static void split(Stage& s, const Binding& b) {
     std::vector<StageAxis> axes;
-    for (const StageAxis& a : h.axes) {
+    for (const StageAxis& a : s.axes) {
       const auto it = b.split.find(a.var);
       if (it == b.split.end()) {
         axes.push_back(a);
@@ -274,93 +237,130 @@ class Merger {
         axes.push_back(part);
       }
     }
-    h.axes = std::move(axes);
-    const Stage& from = behind ? h : g;
-    const auto& values = behind ? from.outer : from.inner;
-    bool same = true;
-    std::map<std::string, const StageStore*> stored;
-    for (const StageStore& store : values) stored.emplace(store.buffer, &store);
+    s.axes = std::move(axes);
+  }
+  /// The stored values in place of loads of them.
+  static void inlineStores(const std::vector<StageStore>& stores, Stage& reader) {
+    std::unordered_map<std::string_view, const StageStore*> stored;
+    for (const StageStore& store : stores) stored.emplace(store.buffer, &store);
     Rewriter inlined([&](const Expr&, const Expr& e) -> Expr {
       const Load* l = e.as<Load>();
       const auto store = l ? stored.find(l->buffer) : stored.end();
-      if (store == stored.end()) return {};
-      same &= sameIndex(store->second->index, l->index);
-      return store->second->value;
+      return store == stored.end() ? Expr() : store->second->value;
     });
-    if (behind) {
-      g = mapped(g, std::ref(inlined));
-      if (!same) return false;
-      h.outer.insert(h.outer.end(), g.inner.begin(), g.inner.end());
-    } else {
-      h = mapped(h, std::ref(inlined));
-      if (!same) return false;
-      h.inner.insert(h.inner.begin(), g.inner.begin(), g.inner.end());
-    }
-    replace(host, i, std::move(h));
-    return true;
+    change(reader, std::ref(inlined));
+  }
+  /// What both read, but for what is passed on.
+  void readBoth(size_t host, size_t guest, Renaming& ofHost, Renaming& ofGuest,
+                const std::vector<StageStore>& passed) {
+    std::unordered_set<std::string_view> between;
+    for (const StageStore& store : passed) between.insert(store.buffer);
+    std::unordered_set<Hash> seen;
+    std::vector<Read> reads;
+    for (const bool ofGuests : {true, false})
+      for (Read& r : known_[ofGuests ? guest : host].reads) {
+        if (between.count(r.buffer())) continue;
+        r.load = ofGuests ? ofGuest(r.load) : ofHost(r.load);
+        if (seen.insert(r.load.hash()).second) reads.push_back(std::move(r));
+      }
+    known_[host].reads = std::move(reads);
   }
 
-  void replace(size_t host, size_t guest, Stage merged) {
+  /// The guest's stores are the host's now.
+  void replace(size_t host, size_t guest) {
+    Stage& merged = s_[host];
     if (merged.comment.find(s_[guest].comment) == std::string::npos)
       merged.comment += "+" + s_[guest].comment;
-    s_[host] = std::move(merged);
-    alive_[guest] = false;
-    reads_[host] = loadsOf(s_[host]);
-    for (const StageStore* store : storesOf(s_[host])) {
-      writers_[store->buffer].erase(guest);
-      writers_[store->buffer].insert(host);
+    Known &h = known_[host], &g = known_[guest];
+    g.alive = false;
+    h.version++;
+    h.axes = axesOf(merged);
+    h.product.reset();
+    h.elements.reset();
+    for (Writers* writers : g.writes) {
+      std::erase(*writers, guest);
+      if (std::ranges::count(*writers, host)) continue;
+      writers->push_back(host);
+      h.writes.push_back(writers);
     }
-    order_[host].add(order_[guest]);
-    order_[host].remove(guest);
-    order_[host].remove(host);
-    for (size_t x = 0; x < s_.size(); x++)
-      if (order_[x][guest] || order_[x][host]) {
-        order_[x].add(order_[host]);
-        order_[x].add(host);
+    each(g.neededBy, [&](size_t x) { known_[x].needs.remove(guest), known_[x].needs.add(host); });
+    h.neededBy.add(g.neededBy);
+    each(g.needs, [&](size_t d) { known_[d].neededBy.remove(guest); });
+    each(h.needs, [&](size_t d) { known_[d].neededBy.remove(host); });
+    h.needs.clear();
+    connect(host);
+    h.neededBy.remove(guest), h.neededBy.remove(host);
+    h.order.add(g.order);
+    h.order.remove(guest);
+    h.order.remove(host);
+    for (Known& x : known_)
+      if (x.order[guest] || x.order[host]) {
+        x.order.add(h.order);
+        x.order.add(host);
       }
   }
+
+  // ---- nests that don't need each other
 
   /// Two nests of equal axes that read the same element somewhere, neither needing the other.
   bool beside(size_t a, size_t b) {
-    const Stage &left = s_[a], &right = s_[b];
-    if (left.axes.size() != right.axes.size() || order_[a][b] || order_[b][a] || isContraction(a) ||
-        isContraction(b))
+    if (known_[a].axes != known_[b].axes || known_[a].order[b] || known_[b].order[a] ||
+        isContraction(a) || isContraction(b) || !shares(elementsOf(a), elementsOf(b)))
       return false;
+    Stage &left = s_[a], &right = s_[b];
     std::unordered_map<std::string, Expr> names;
-    for (size_t i = 0; i < left.axes.size(); i++) {
-      if (left.axes[i].extent != right.axes[i].extent ||
-          left.axes[i].reduce != right.axes[i].reduce)
-        return false;
-      names[right.axes[i].var] = var(left.axes[i].var);
-    }
-    std::set<Hash> mine;
-    for (const Expr& e : reads_[a]) mine.insert(e.hash());
-    const bool shares = std::ranges::any_of(reads_[b], [&](const Expr& e) {
-      return !freeVars(e).empty() && mine.count(substitute(e, names).hash());
-    });
-    if (!shares) return false;
-    const Stage g = mapped(right, substituting(names));
-    Stage h = left;
-    h.inner.insert(h.inner.end(), g.inner.begin(), g.inner.end());
-    h.accumulators.insert(h.accumulators.end(), g.accumulators.begin(), g.accumulators.end());
-    h.outer.insert(h.outer.end(), g.outer.begin(), g.outer.end());
-    replace(a, b, std::move(h));
+    for (size_t i = 0; i < left.axes.size(); i++) names[right.axes[i].var] = var(left.axes[i].var);
+    Renaming ofLeft(kNoNames, kNoRanges), ofRight(names, kNoRanges);
+    ofRight.apply(right);
+    readBoth(a, b, ofLeft, ofRight, {});
+    const auto append = [](auto& to, auto& from) {
+      to.insert(to.end(), std::move_iterator(from.begin()), std::move_iterator(from.end()));
+    };
+    append(left.inner, right.inner);
+    append(left.accumulators, right.accumulators);
+    append(left.outer, right.outer);
+    replace(a, b);
     return true;
   }
+  const std::vector<Hash>& elementsOf(size_t i) {
+    auto& elements = known_[i].elements;
+    if (elements) return *elements;
+    std::unordered_map<std::string, Expr> names;
+    for (size_t a = 0; a < s_[i].axes.size(); a++)
+      names[s_[i].axes[a].var] = var("#" + std::to_string(a));
+    Rewriter renamed = substituting(names);
+    elements.emplace();
+    for (const Read& r : known_[i].reads)
+      if (!freeVars(r.load).empty()) elements->push_back(renamed(r.load).hash());
+    std::ranges::sort(*elements);
+    return *elements;
+  }
+  static bool shares(const std::vector<Hash>& a, const std::vector<Hash>& b) {
+    for (auto x = a.begin(), y = b.begin(); x != a.end() && y != b.end();) {
+      if (*x == *y) return true;
+      ++(*x < *y ? x : y);
+    }
+    return false;
+  }
+
+  // ---- the result
 
   /// Topological order, by the order of creation where there is a choice; without stores that nobody reads.
   std::vector<Stage> sorted() {
+    std::priority_queue<size_t, std::vector<size_t>, std::greater<>> ready;
+    std::vector<int> missing(s_.size());
+    for (size_t i = 0; i < s_.size(); i++) {
+      each(known_[i].needs, [&](size_t) { missing[i]++; });
+      if (known_[i].alive && !missing[i]) ready.push(i);
+    }
     std::vector<Stage> out;
-    std::vector<bool> done(s_.size());
-    for (bool more = true; more;) {
-      more = false;
-      for (size_t i = 0; i < s_.size(); i++) {
-        if (!alive_[i] || done[i]) continue;
-        if (!std::ranges::all_of(dependencies(i), [&](size_t d) { return done[d]; })) continue;
-        done[i] = more = true;
-        out.push_back(s_[i]);
-        break;
-      }
+    while (!ready.empty()) {
+      const size_t i = ready.top();
+      ready.pop();
+      out.push_back(std::move(s_[i]));
+      each(known_[i].neededBy, [&](size_t x) {
+        if (--missing[x] == 0) ready.push(x);
+      });
     }
     prune(out);
     return out;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -15,6 +16,15 @@ class StageBits {
   void remove(size_t i) { words_[i / 64] &= ~(uint64_t{1} << i % 64); }
   void add(const StageBits& o) {
     for (size_t w = 0; w < words_.size(); w++) words_[w] |= o.words_[w];
+  }
+  void clear() { words_.assign(words_.size(), 0); }
+  static constexpr size_t kNone = static_cast<size_t>(-1);
+  /// The first one from `i` on, or kNone.
+  size_t next(size_t i) const {
+    for (size_t w = i / 64; w < words_.size(); i = ++w * 64)
+      if (const uint64_t rest = words_[w] >> i % 64)
+        return i + static_cast<size_t>(std::countr_zero(rest));
+    return kNone;
   }
 
  private:

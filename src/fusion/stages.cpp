@@ -10,6 +10,19 @@
 namespace tektite {
 namespace {
 
+/// Shows every node of a stage's expressions once.
+void eachPart(const Stage& s, const std::function<void(const Expr&)>& see) {
+  Walker look([&](const Expr& e) { see(e); });
+  for (const auto* stores : {&s.inner, &s.outer})
+    for (const StageStore& store : *stores) {
+      for (const Expr& e : store.index) look(e);
+      look(store.value);
+      look(store.guard);
+    }
+  for (const Accumulator& a : s.accumulators)
+    for (const Expr& e : a.values) look(e);
+}
+
 /// Expands definitions at index expressions: what is inlined becomes part of the reader's expression.
 class Expander {
  public:
@@ -76,7 +89,7 @@ class StageFormer {
     }
     for (size_t i = 0; i < defs_.ofOutput.size(); i++)
       if (copied(i)) stages.push_back(copy(static_cast<int>(i)));
-    for (Stage& s : stages) s = splitAxes(s);
+    for (Stage& s : stages) s = splitAxes(std::move(s));
     std::set<std::string> kept;
     for (size_t i = 0; i < defs_.ofOutput.size(); i++) kept.insert(outputName(i));
     const bool scatters = std::ranges::any_of(defs_.list, [](const Def& d) { return d.scatter; });
@@ -207,17 +220,15 @@ class StageFormer {
   }
 
   /// Splits an axis whose variable occurs under // or % by constants that divide it: every index becomes affine.
-  Stage splitAxes(const Stage& s) {
+  Stage splitAxes(Stage s) {
     std::map<std::string, std::set<int64_t>> cuts;
-    mapped(s, [&](const Expr& root) {
-      visit(root, [&](const Expr& e) {
-        const Apply* a = e.as<Apply>();
-        if (!a || (a->op != Op::FloorDiv && a->op != Op::Mod)) return;
-        const auto c = asInteger(a->args[1]);
-        if (const Var* v = a->args[0].as<Var>(); v && c && *c > 1) cuts[v->name].insert(*c);
-      });
-      return root;
+    eachPart(s, [&](const Expr& e) {
+      const Apply* a = e.as<Apply>();
+      if (!a || (a->op != Op::FloorDiv && a->op != Op::Mod)) return;
+      const auto c = asInteger(a->args[1]);
+      if (const Var* v = a->args[0].as<Var>(); v && c && *c > 1) cuts[v->name].insert(*c);
     });
+    if (cuts.empty()) return s;
     std::unordered_map<std::string, Expr> composite;
     Stage out = s;
     out.axes.clear();
@@ -239,19 +250,17 @@ class StageFormer {
       composite[axis.var] = sum;
     }
     if (composite.empty()) return s;
-    return mapped(
-        out, [&](const Expr& e) { return simplify(substitute(e, composite), expand_.ranges); });
+    change(out, [&](const Expr& e) { return simplify(substitute(e, composite), expand_.ranges); });
+    return out;
   }
 
   /// Names axes i0.. and marks contractions: a sum over products of loads at affine indices.
   void finish(Stage& s) const {
     std::unordered_map<std::string, Expr> names;
     for (size_t i = 0; i < s.axes.size(); i++) names[s.axes[i].var] = var("i" + std::to_string(i));
-    std::vector<StageAxis> axes = s.axes;
-    for (size_t i = 0; i < axes.size(); i++) axes[i].var = "i" + std::to_string(i);
+    for (size_t i = 0; i < s.axes.size(); i++) s.axes[i].var = "i" + std::to_string(i);
     Rewriter renamed = substituting(names);
-    s = mapped(s, [&](const Expr& e) { return renamed(e); });
-    s.axes = std::move(axes);
+    change(s, std::ref(renamed));
     s.contraction = s.accumulators.size() == 1 && s.accumulators[0].combine.name == "sum" &&
                     s.inner.empty() && isProductOfLoads(s.accumulators[0].values[0]) && hasReuse(s);
   }
@@ -305,17 +314,9 @@ class StageFormer {
 
 std::vector<Expr> loadsOf(const Stage& s) {
   std::vector<Expr> out;
-  Walker look([&](const Expr& e) {
+  eachPart(s, [&](const Expr& e) {
     if (e.as<Load>()) out.push_back(e);
   });
-  for (const auto* stores : {&s.inner, &s.outer})
-    for (const StageStore& store : *stores) {
-      for (const Expr& e : store.index) look(e);
-      look(store.value);
-      look(store.guard);
-    }
-  for (const Accumulator& a : s.accumulators)
-    for (const Expr& e : a.values) look(e);
   return out;
 }
 
@@ -332,17 +333,19 @@ std::set<std::string> buffersOf(const std::vector<Stage>& stages) {
   return out;
 }
 
-Stage mapped(const Stage& s, const std::function<Expr(const Expr&)>& change) {
-  Stage out = s;
-  for (auto* stores : {&out.inner, &out.outer})
+void change(Stage& s, const std::function<Expr(const Expr&)>& to) {
+  for (auto* stores : {&s.inner, &s.outer})
     for (StageStore& store : *stores) {
-      for (Expr& e : store.index) e = change(e);
-      store.value = change(store.value);
-      if (store.guard) store.guard = change(store.guard);
+      for (Expr& e : store.index) e = to(e);
+      store.value = to(store.value);
+      if (store.guard) store.guard = to(store.guard);
     }
-  for (Accumulator& a : out.accumulators)
-    for (Expr& e : a.values) e = change(e);
-  return out;
+  for (Accumulator& a : s.accumulators)
+    for (Expr& e : a.values) e = to(e);
+}
+Stage mapped(Stage s, const std::function<Expr(const Expr&)>& to) {
+  change(s, to);
+  return s;
 }
 
 StageSet formStages(const Graph& body, const Defs& defs) { return StageFormer(body, defs).run(); }
