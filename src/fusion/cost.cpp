@@ -15,6 +15,7 @@ constexpr double kPeakShare =
 constexpr double kUnhidden =
     0.4;  // share of the shorter of computing and moving that doesn't overlap
 constexpr double kSecondsPerTile = 20e-9;  // dealing a tile and entering its loops
+constexpr double kSecondsPerTeam = 1e-9;   // a GPU's hardware deals one, while others run
 constexpr double kRegisterRows = 8;        // of a contraction's register tile
 constexpr double kRowCycles = 6;           // entering an innermost loop
 constexpr double kRecomputeBudget = 1.3;   // work of a plan over that of computing all once
@@ -23,6 +24,7 @@ constexpr double kJoinCycles = 16;         // joining the lanes of an accumulato
 // GPUs: products by teams of threads
 constexpr double kTeam = 256, kTeamSquare = 64;  // threads; results that one holds at most
 constexpr double kTeamRows = 4, kTeamBlock = 128;
+constexpr double kTeamsAtOnce = 8;    // that a core runs
 constexpr double kSharedReads = 1.2;  // an operand read from shared memory, in multiplications
 constexpr double kStagedSlots = 8;    // an element brought there
 constexpr int kLineBytes = 64;
@@ -109,8 +111,10 @@ class TilingCosts::Evaluation {
     const double compute = parallel / share + last;
     Cost& c = out_.cost;
     c.launches = 1;
-    c.seconds = target_.launchSeconds + std::max(compute, move) +
-                kUnhidden * std::min(compute, move) + tiles * kSecondsPerTile / share;
+    const bool teams = target_.kind == "gpu";
+    c.seconds = target_.launchSeconds +
+                std::max({compute, move, teams ? tiles * kSecondsPerTeam : 0}) +
+                kUnhidden * std::min(compute, move) + (teams ? 0 : tiles * kSecondsPerTile / share);
     c.recompute = base_ > 0 ? total_ / base_ : 1;
     const double launch = kLaunchShare * target_.launchSeconds * target_.hertz *
                           target_.slotsPerCycle * target_.lanes(4) * target_.cores;
@@ -316,6 +320,7 @@ class TilingCosts::Evaluation {
   /// Main memory and shared caches: every tensor from outside, by how often its parts are fetched.
   double moves(double share) {
     double seconds = 0;
+    const bool stays = staysNear();
     for (size_t b = 0; b < g_.buffers.size(); b++) {
       const PlanBuffer& buffer = set_.buffers[b];
       if (buffer.kind == PlanBuffer::Scratch) {
@@ -324,9 +329,7 @@ class TilingCosts::Evaluation {
         continue;
       }
       const double tensor = bytesOf(g_.buffers[b], bytes(buffer.type.dtype));
-      double part = bytes(buffer.type.dtype);
-      for (size_t d = 0; d < g_.buffers[b].size(); d++)
-        part *= meanSize(out_.regions.buffers[b][d], g_.buffers[b][d]) * filled(b, d);
+      const double part = partOf(b);
       // From the inside: a loop that the part doesn't follow fetches again all that passed by since the last time.
       double passed = part, fetches = part, again = 0;
       for (size_t k = t_.order.size(); k-- > 0;) {
@@ -336,7 +339,7 @@ class TilingCosts::Evaluation {
         again *= count;
         if (follows)
           passed *= count;
-        else
+        else if (!stays || k + 1 < t_.order.size())
           again += moveSeconds(fetches * (count - 1), passed, share, target_);
         fetches *= count;
       }
@@ -347,6 +350,21 @@ class TilingCosts::Evaluation {
         seconds += moveSeconds(passed * (readers_[b] - 1), part * share, share, target_);
     }
     return seconds;
+  }
+  /// Bytes that a tile touches.
+  double partOf(size_t b) const {
+    double part = bytes(set_.buffers[b].type.dtype);
+    for (size_t d = 0; d < g_.buffers[b].size(); d++)
+      part *= meanSize(out_.regions.buffers[b][d], g_.buffers[b][d]) * filled(b, d);
+    return part;
+  }
+  /// A GPU's shared memory is its L1 cache too: does it hold all that the teams of a core touch, so that the next ones find what is theirs too?
+  bool staysNear() const {
+    if (target_.kind != "gpu") return false;
+    double all = 0;
+    for (size_t b = 0; b < g_.buffers.size(); b++)
+      if (set_.buffers[b].kind != PlanBuffer::Scratch) all += partOf(b);
+    return all * kTeamsAtOnce <= near_;
   }
   /// The share of a span that is touched.
   double filled(size_t b, size_t d) const {
@@ -363,24 +381,6 @@ class TilingCosts::Evaluation {
     return n * (g_.writer[b] >= 0 ? executions(out_.depth[g_.writer[b]]) : 1);
   }
 };
-
-double moveSeconds(double bytes, double tensorBytes, double cores, const Target& t) {
-  const Level* home = &t.levels.back();
-  for (size_t i = std::min<size_t>(2, t.levels.size() - 1);
-       i + 1 < t.levels.size() && !t.hasExplicitMemory(); i++) {  // L1 has forgotten it by then
-    const double held = static_cast<double>(t.levels[i].bytes) *
-                        (t.levels[i].sharedBytesPerSecond > 0 ? 1 : t.cores);
-    if (tensorBytes * 2 <= held) {
-      home = &t.levels[i];
-      break;
-    }
-  }
-  double rate = home->bytesPerSecond * cores;  // 0: a core alone can take all that there is
-  if (t.hasExplicitMemory()) rate = t.path("main", t.scratch)->bytesPerSecond * cores;
-  if (home->sharedBytesPerSecond > 0)
-    rate = rate > 0 ? std::min(rate, home->sharedBytesPerSecond) : home->sharedBytesPerSecond;
-  return rate > 0 ? bytes / rate : 0;
-}
 
 TilingCosts::TilingCosts(const GroupShape& g, const StageSet& set,
                          const std::vector<StageWork>& work, const Target& target)

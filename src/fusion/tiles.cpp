@@ -12,6 +12,9 @@ namespace {
 constexpr double kStripBytes =
     32 << 10;  // of a tile that has no other wish: a few pages, well inside L1 + L2
 
+constexpr double kTeamStripBytes =
+    4 << 10;  // of a team: a wide load of each thread. More tiles hide more of memory's latency
+
 constexpr int64_t kTeamTile = 64, kTeamSide = 8;  // of a product's rows and columns, to begin with
 
 constexpr int kMostExchanges = 8;
@@ -100,6 +103,7 @@ class Search {
 
   /// Points are dealt to threads by shifts and masks where tiles are powers of two.
   bool teams() const { return target_.kind == "gpu"; }
+  double strip() const { return teams() ? kTeamStripBytes : kStripBytes; }
   /// Contiguous strips: inner axes whole, until the tile is large enough. Products: blocks of rows and columns.
   std::vector<int64_t> start() const {
     std::vector<int64_t> tile = extents_;
@@ -109,7 +113,7 @@ class Search {
       return tile;
     }
     double bytes = 4;
-    const double goal = contraction_ ? kStripBytes * 2 : kStripBytes;
+    const double goal = contraction_ ? kStripBytes * 2 : strip();
     for (size_t j = tile.size(); j-- > 0;) {
       const double most = std::max(1.0, goal / bytes);
       if (static_cast<double>(tile[j]) > most) tile[j] = static_cast<int64_t>(most);
@@ -172,7 +176,7 @@ class Search {
     for (const int64_t n : tile) bytes *= static_cast<double>(n);
     t.cost.seconds *=
         1 + (target_.hasExplicitMemory() ? 1e-6 : 1e-3) *
-                std::abs(std::log2(bytes / kStripBytes));  // among equals, the usual strip
+                std::abs(std::log2(bytes / strip()));  // among equals, the usual strip
     return t;
   }
   Tiled descend(const std::vector<int64_t>& tile, int serial) {
