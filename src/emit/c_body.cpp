@@ -6,11 +6,22 @@
 #include "emit/c_intrinsics.h"
 #include "emit/prepare.h"
 #include "ir/kernel_walk.h"
+#include "ir/mentions.h"
 #include "support/check.h"
 #include "support/overloaded.h"
 
 namespace tektite::c_text {
 namespace {
+
+/// Vector loops are written out.
+bool hasLoop(const Block& block) {
+  return std::any_of(block.begin(), block.end(), [](const Stmt& s) {
+    if (const For* f = s.as<For>()) return f->mode != LoopMode::Vector || hasLoop(f->body);
+    if (const If* i = s.as<If>()) return hasLoop(i->body);
+    if (const BlockStmt* b = s.as<BlockStmt>()) return hasLoop(b->body);
+    return false;
+  });
+}
 
 constexpr int64_t kMostShared = 48 << 10;  // bytes that a team has without asking for more
 
@@ -238,7 +249,8 @@ void Body::loop(const For& f, const Expr& extent) {
   const Value n = emit(extent);
   const std::string name = identifier(f.var);
   if (f.mode == LoopMode::Unroll) line("#pragma unroll");
-  if (f.mode == LoopMode::Serial && nest_ > 0 && storesToMain(f.body)) line("#pragma unroll 1");
+  if (f.mode == LoopMode::Serial && !ofThread_.empty() && storesToMain(f.body))
+    line("#pragma unroll 1");
   open(fmt::format("for ({0} {1} = 0; {1} < {2}; {1}++)", narrow ? "int" : "i64", name, n.at(2)));
   memo_.push_back({});
   bind(f.var, {name, Value::kAtom, DType::I64, narrow}, {0, std::max<int64_t>(0, in.high - 1)});
@@ -271,9 +283,9 @@ void Body::teamLoop(const For& f) {
   memo_.push_back({});
   bind(f.var, {number, Value::kAtom, DType::I64, true}, {0, extent - 1});
   const bool outer = std::exchange(inWarp_, inWarp_ || isWarp);
-  nest_++;
+  ofThread_.push_back(f.var);
   block(f.body);
-  nest_--;
+  ofThread_.pop_back();
   inWarp_ = outer;
   memo_.pop_back();
   close();
@@ -294,14 +306,14 @@ void Body::vectorLoop(const For& f, int lanes) {
   close();
 }
 
-void Body::branch(const Expr& condition, const std::function<void()>& body) {
+void Body::branch(const Expr& condition, const std::function<void()>& body, bool ofThread) {
   if (const auto known = asInteger(condition); known || facts().proves(condition)) {
     if (!known || *known) body();
     return;
   }
   begin({condition});
   const Value c = emit(condition);
-  open(fmt::format("if ({})", c.text));
+  open(ofThread ? fmt::format("if ({} && thread >= 0)", c.at(1)) : fmt::format("if ({})", c.text));
   memo_.push_back({});
   assume(condition);
   body();
@@ -310,14 +322,22 @@ void Body::branch(const Expr& condition, const std::function<void()>& body) {
   close();
 }
 
-/// What is the same for all lanes is a branch; the rest is a mask.
+/// What is the same for all lanes is a branch; the rest is a mask. PoCL 3.1 puts barriers into loops whose count all threads agree on, and
+/// computes something else where such a loop is under a condition that they agree on, too: it is told nothing of that.
 void Body::ifElse(const If& i) {
   const auto [same, each] =
       splitByLanes(now(i.condition), [&](const Expr& e) { return varies(e); });
-  branch(same, [&] {
-    if (isConstant(each, 1) || facts().proves(each)) return block(i.body);
-    masked(each, i.body);
-  });
+  const bool agreed =
+      !ofThread_.empty() &&
+      std::none_of(ofThread_.begin(), ofThread_.end(), [&](auto& v) { return mentions(same, v); });
+  const bool hidden = language_.kind == Language::OpenCl && agreed && hasLoop(i.body);
+  branch(
+      same,
+      [&] {
+        if (isConstant(each, 1) || facts().proves(each)) return block(i.body);
+        masked(each, i.body);
+      },
+      hidden);
 }
 
 void Body::masked(const Expr& condition, const Block& body) {
@@ -344,7 +364,7 @@ void Body::allocate(const Buffer& b) {
   if (b.space == "frag") return allocateFragment(b);
   Place p{identifier(b.name), b.type, {}, {}};
   for (const Expr& e : b.shape) p.shape.push_back(now(e));
-  const bool carried = threads_ > 0 && nest_ == 0 && b.space == "reg";
+  const bool carried = threads_ > 0 && ofThread_.empty() && b.space == "reg";
   if (carried && owned_.count(b.name)) p.owned = owned_.at(b.name);
   std::vector<Expr> kept;
   for (size_t i = 0; i < p.shape.size(); i++)
@@ -359,7 +379,7 @@ void Body::allocate(const Buffer& b) {
   count *= std::max(1, lanes_);
   p.inRegisters = b.space == "reg";
   p.isScalar = p.inRegisters && kept.empty() && !lanes_;
-  const bool isTeams = threads_ > 0 && nest_ == 0 && !p.inRegisters;
+  const bool isTeams = threads_ > 0 && ofThread_.empty() && !p.inRegisters;
   p.align = isTeams || count * bytes(b.type) >= 16 ? std::max<int64_t>(16, b.align) : bytes(b.type);
   if (b.type == DType::F64) helper("f64");
   forget(bitOf(b.name));
@@ -420,7 +440,7 @@ void Body::allocateFragment(const Buffer& b) {
   p.inRegisters = true;
   int64_t count = f.count;
   for (size_t i = b.shape.size() - static_cast<size_t>(f.rank); i-- > 0;) {
-    if (nest_ == 0 && owned_.at(b.name)[i]) continue;
+    if (ofThread_.empty() && owned_.at(b.name)[i]) continue;
     p.strides[i] = Expr(count);
     count *= asInteger(b.shape[i]).value_or(1);
   }

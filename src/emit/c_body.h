@@ -81,7 +81,8 @@ class Body {
   void teamLoop(const For&);
   void vectorLoop(const For&, int lanes);
   void ifElse(const If&);
-  void branch(const Expr& condition, const std::function<void()>& body);
+  /// ofThread: no compiler is to see that all threads agree.
+  void branch(const Expr& condition, const std::function<void()>& body, bool ofThread = false);
   void allocate(const Buffer&);
   void copy(const Copy&);
   bool copyAsync(const Copy&);
@@ -180,7 +181,7 @@ class Body {
   std::set<std::string> reserved_;  ///< names of the kernel
   // the team
   int threads_ = 0;
-  int nest_ = 0;  ///< warp and thread loops around
+  std::vector<std::string> ofThread_;  ///< variables of the team's loops around
   bool inWarp_ = false;
   struct Fragment {
     std::string type;
