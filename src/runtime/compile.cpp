@@ -76,6 +76,7 @@ class Assembler {
         addKernel(number, kernels[next++]);
     }
     addCopies();
+    packConstants();
     for (const KernelInfo& kernel : program_.kernels)
       program_.scratchBytes = std::max(program_.scratchBytes, kernel.artifact.needs.scratchBytes);
     placeSlots();
@@ -201,14 +202,17 @@ class Assembler {
     info.packedBytes += size;
     const auto known = packedSlots_.find(key.finish());
     if (known != packedSlots_.end() && !made.data()) return known->second;
-    const void* data = nullptr;
-    if (options_.code || options_.packs) {
-      program_.packed.push_back(packConstant(packed, type, source, hardwareThreads()));
-      data = program_.packed.back().data();
-      if (constant.data) constant.data->forget();
-    }
+    if (made.data()) splats_.push_back(std::move(made));
     program_.packedBytes += size;
-    return packedSlots_[key.finish()] = newSlot({Slot::Packed, size, 0, 0, data});
+    const int64_t offset = packing_.add(packed, type, source, constant.data);
+    return packedSlots_[key.finish()] = newSlot({Slot::Packed, size, offset, 0, nullptr});
+  }
+
+  void packConstants() {
+    if (!options_.code && !options_.packs) return;
+    program_.packed.push_back(packing_.make(hardwareThreads()));
+    for (Slot& slot : program_.slots)
+      if (slot.kind == Slot::Packed) slot.data = program_.packed.back().data() + slot.offset;
   }
 
   void addKernel(int group, GroupKernel& kernel) {
@@ -352,6 +356,8 @@ class Assembler {
   std::vector<int> numbers_;  // of Program::kernels, by group
   std::map<const void*, int> constantSlots_;
   std::unordered_map<Hash, int> packedSlots_;
+  Packing packing_;
+  std::vector<Memory> splats_;  // that packing_ reads
 };
 
 }  // namespace

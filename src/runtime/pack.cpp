@@ -1,9 +1,12 @@
 #include "runtime/pack.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <functional>
 #include <unordered_map>
 
+#include "ir/bytes.h"
 #include "ir/scalar_eval.h"
 #include "support/check.h"
 #include "support/overloaded.h"
@@ -12,6 +15,7 @@
 namespace tektite {
 namespace {
 
+constexpr int64_t kPackedAlign = 64;      // bytes: a line, and any vector
 constexpr int64_t kBlock = 512;           // elements evaluated at once: a few values of each fit L1
 constexpr int64_t kChunk = 128 * kBlock;  // elements that a thread takes at a time
 
@@ -224,17 +228,24 @@ void copyTile(const char* from, int64_t step, int64_t down, T* out, int64_t rows
 
 constexpr int64_t kTileRows = 16;  // a line of floats, and few enough that L1 holds what is written
 
+/// Work in pieces that may be done in any order.
+struct Pieces {
+  size_t count = 0;
+  std::function<void(size_t)> work;
+};
+int64_t piecesOf(int64_t all, int64_t each) { return (all + each - 1) / each; }
+
 template <class T>
-void copyRows(const std::vector<int64_t>& extents, const Sum& address, const Below& below,
-              const void* source, void* to, int threads) {
+Pieces copyRows(std::vector<int64_t> extents, Sum address, Below below, const void* source,
+                void* to) {
   const size_t last = extents.size() - 1;
-  const int64_t width = extents[last], step = address.along[last], up = below.sum.along[last];
-  const int64_t down = last ? address.along[last - 1] : 0;
-  const bool tiled = last && below.sum.along[last - 1] == 0;
   int64_t rows = 1;
   for (size_t axis = 0; axis < last; axis++) rows *= extents[axis];
-  const int64_t chunk = std::max<int64_t>(1, kChunk / std::max<int64_t>(width, 1));
-  parallelFor(static_cast<size_t>((rows + chunk - 1) / chunk), threads, [&](size_t part) {
+  const int64_t chunk = std::max<int64_t>(1, kChunk / std::max<int64_t>(extents[last], 1));
+  const auto work = [=](size_t part) {
+    const int64_t width = extents[last], step = address.along[last], up = below.sum.along[last];
+    const int64_t down = last ? address.along[last - 1] : 0;
+    const bool tiled = last && below.sum.along[last - 1] == 0;
     const int64_t first = static_cast<int64_t>(part) * chunk, end = std::min(rows, first + chunk);
     RowWalk walk(extents, address, below.sum, first);
     for (int64_t row = first, count = 1; row < end; row += count) {
@@ -245,30 +256,29 @@ void copyRows(const std::vector<int64_t>& extents, const Sum& address, const Bel
                static_cast<T*>(to) + row * width, count, width, n);
       walk.advance(count);
     }
-  });
+  };
+  return {static_cast<size_t>(piecesOf(rows, chunk)), work};
 }
 
-/// Answers whether the constant is of this kind.
-bool packedByRows(const PackedConstant& packed, const Expr& address, const void* source, void* to,
-                  int threads) {
+/// None where the constant isn't of this kind.
+std::optional<Pieces> byRows(const PackedConstant& packed, const Expr& address, const void* source,
+                             void* to) {
   const std::vector<int64_t> extents = packed.type.extents();
-  if (extents.empty()) return false;
-  const auto sum = sumOf(address, extents.size());
-  const auto below = belowOf(packed.guard, extents.size());
-  if (!sum || !below) return false;
+  if (extents.empty()) return std::nullopt;
+  auto sum = sumOf(address, extents.size());
+  auto below = belowOf(packed.guard, extents.size());
+  if (!sum || !below) return std::nullopt;
   switch (bytes(packed.type.dtype)) {
-    case 1: copyRows<uint8_t>(extents, *sum, *below, source, to, threads); return true;
-    case 2: copyRows<uint16_t>(extents, *sum, *below, source, to, threads); return true;
-    case 4: copyRows<uint32_t>(extents, *sum, *below, source, to, threads); return true;
-    case 8: copyRows<uint64_t>(extents, *sum, *below, source, to, threads); return true;
-    default: return false;
+    case 1: return copyRows<uint8_t>(extents, *sum, *below, source, to);
+    case 2: return copyRows<uint16_t>(extents, *sum, *below, source, to);
+    case 4: return copyRows<uint32_t>(extents, *sum, *below, source, to);
+    case 8: return copyRows<uint64_t>(extents, *sum, *below, source, to);
+    default: return std::nullopt;
   }
 }
 
-}  // namespace
-
-Memory packConstant(const PackedConstant& packed, const TensorType& sourceType, const void* source,
-                    int threads) {
+Pieces piecesOf(const PackedConstant& packed, const TensorType& sourceType, const void* source,
+                void* to) {
   const int64_t elements = packed.type.elements();
   const int size = bytes(packed.type.dtype);
   TEKTITE_CHECK(packed.type.dtype == sourceType.dtype, "{} packed as {}", toText(sourceType),
@@ -276,18 +286,44 @@ Memory packConstant(const PackedConstant& packed, const TensorType& sourceType, 
   Expr address = 0;
   for (int axis = 0; axis < sourceType.rank(); ++axis)
     address = address * sourceType.shape[axis] + packed.index[axis];
+  if (const auto pieces = byRows(packed, address, source, to)) return *pieces;
   const std::vector<Expr> roots = {address, packed.guard ? packed.guard : boolean(true)};
-  Memory memory(static_cast<size_t>(elements * size));
-  if (packedByRows(packed, address, source, memory.data(), threads)) return memory;
-  parallelFor(static_cast<size_t>((elements + kChunk - 1) / kChunk), threads, [&](size_t chunk) {
-    BlockEvaluator evaluator(roots, packed.type.extents());
+  const auto work = [=, extents = packed.type.extents()](size_t chunk) {
+    BlockEvaluator evaluator(roots, extents);
     const int64_t end = std::min<int64_t>(elements, (static_cast<int64_t>(chunk) + 1) * kChunk);
     for (int64_t first = static_cast<int64_t>(chunk) * kChunk; first < end; first += kBlock) {
       const int64_t count = std::min(kBlock, end - first);
       evaluator.run(first, count);
-      gatherBytes(size, evaluator.result(0), evaluator.result(1), source, memory.data(), first,
-                  count);
+      gatherBytes(size, evaluator.result(0), evaluator.result(1), source, to, first, count);
     }
+  };
+  return {static_cast<size_t>(piecesOf(elements, kChunk)), work};
+}
+
+}  // namespace
+
+int64_t Packing::add(const PackedConstant& packed, const TensorType& sourceType, const void* source,
+                     std::shared_ptr<const ConstData> origin) {
+  const int64_t offset = bytes_;
+  jobs_.push_back({packed, sourceType, source, std::move(origin), offset});
+  bytes_ += piecesOf(bytesOf(packed.type), kPackedAlign) * kPackedAlign;
+  return offset;
+}
+
+Memory Packing::make(int threads) {
+  Memory memory(static_cast<size_t>(bytes_));
+  std::vector<Pieces> all;
+  std::vector<size_t> ends;  // of each job, in pieces
+  for (const Job& job : jobs_) {
+    all.push_back(piecesOf(job.packed, job.sourceType, job.source, memory.data() + job.offset));
+    ends.push_back((ends.empty() ? 0 : ends.back()) + all.back().count);
+  }
+  std::vector<std::atomic<size_t>> done(jobs_.size());
+  parallelFor(ends.empty() ? 0 : ends.back(), threads, [&](size_t piece) {
+    const auto job =
+        static_cast<size_t>(std::upper_bound(ends.begin(), ends.end(), piece) - ends.begin());
+    all[job].work(piece - (ends[job] - all[job].count));
+    if (++done[job] == all[job].count && jobs_[job].origin) jobs_[job].origin->forget();
   });
   return memory;
 }

@@ -5,9 +5,26 @@
 
 namespace tektite {
 
-/// The elements of a packed constant, from the source's row-major elements. Blocks of elements are evaluated at once, on `threads`.
-Memory packConstant(const PackedConstant&, const TensorType& sourceType, const void* source,
-                    int threads);
+/// Packed constants, one after the other in one memory, made from their sources' row-major elements all at once on several threads.
+class Packing {
+ public:
+  /// Answers where in the memory it will lie: bytes, a multiple of 64. `source` lives until make(); `origin` (if any) may forget its
+  /// pages once it has been read.
+  int64_t add(const PackedConstant&, const TensorType& sourceType, const void* source,
+              std::shared_ptr<const ConstData> origin = nullptr);
+  Memory make(int threads);
+
+ private:
+  struct Job {
+    PackedConstant packed;
+    TensorType sourceType;
+    const void* source;
+    std::shared_ptr<const ConstData> origin;
+    int64_t offset;
+  };
+  std::vector<Job> jobs_;
+  int64_t bytes_ = 0;
+};
 /// A constant's elements, row-major: where it lies, or (a splat) written to `made`.
 const void* constantData(const Const&, const TensorType&, Memory& made);
 

@@ -12,7 +12,7 @@
 namespace tektite {
 
 /// Memory that kernels read and write. Arena: from `offset` in a session's arena. Input, Output: the caller's buffer `index`.
-/// Constant: `data`, where the model has it. Packed: `data`, made at compile time. Zeroed: like Arena, zero before the first run.
+/// Constant: `data`, where the model has it. Packed: `data`, made at compile time, at `offset` of the packed memory. Zeroed: like Arena, zero before the first run.
 struct Slot {
   enum Kind : uint8_t { Arena, Input, Output, Constant, Packed, Zeroed } kind = Arena;
   int64_t bytes = 0;

@@ -160,14 +160,20 @@ TEST(Array, npyFilesReadBack) {
   }
 }
 
+Memory packed(const PackedConstant& constant, const TensorType& source, const void* data) {
+  Packing packing;
+  packing.add(constant, source, data);
+  return packing.make(2);
+}
+
 TEST(Pack, panelsWithATail) {
   // [5 x 3] in panels of 2 columns: element (p, k, l) is source[k, 2 p + l], 0 beyond the last column.
   std::vector<float> source(15);
   for (size_t i = 0; i < source.size(); ++i) source[i] = static_cast<float>(i);
   const Expr column = var("d0") * 2 + var("d2");
-  const PackedConstant packed{
+  const PackedConstant panels{
       "p", "w", {DType::F32, {2, 5, 2}}, {var("d1"), column}, lt(column, 3)};
-  const Memory memory = packConstant(packed, {DType::F32, {5, 3}}, source.data(), 2);
+  const Memory memory = packed(panels, {DType::F32, {5, 3}}, source.data());
   const float* elements = reinterpret_cast<const float*>(memory.data());
   for (int p = 0; p < 2; ++p) {
     for (int k = 0; k < 5; ++k) {
@@ -190,8 +196,8 @@ TEST(Pack, panelsOfAMatrixAndOfItsTranspose) {
     const TensorType type{DType::F32, {transposed ? n : k, transposed ? k : n}};
     const std::vector<Expr> index =
         transposed ? std::vector<Expr>{column, row} : std::vector<Expr>{row, column};
-    const PackedConstant packed{"p", "w", {DType::F32, {panels, k, width}}, index, lt(column, n)};
-    const Memory memory = packConstant(packed, type, source.data(), 2);
+    const PackedConstant constant{"p", "w", {DType::F32, {panels, k, width}}, index, lt(column, n)};
+    const Memory memory = packed(constant, type, source.data());
     const float* elements = reinterpret_cast<const float*>(memory.data());
     int64_t wrong = 0;
     for (int64_t at = 0; at < panels * k * width; ++at) {
