@@ -57,15 +57,12 @@ std::string pathOf(const std::string& folder, const Hash& key) {
 
 }  // namespace
 
-CodeCache::CodeCache(std::string folder, int64_t limitBytes) : folder_(std::move(folder)) {
-  static std::atomic<bool> trimmed{false};
+CodeCache::CodeCache(std::string folder, int64_t limitBytes)
+    : folder_(std::move(folder)), limitBytes_(limitBytes) {
   if (folder_.empty()) return;
   std::error_code error;
   fs::create_directories(folder_, error);
-  if (error)
-    folder_.clear();
-  else if (!trimmed.exchange(true))
-    trim(folder_, limitBytes);
+  if (error) folder_.clear();
 }
 
 std::optional<std::vector<char>> CodeCache::find(const Hash& key) const {
@@ -88,6 +85,8 @@ std::optional<std::vector<char>> CodeCache::find(const Hash& key) const {
 
 void CodeCache::store(const Hash& key, const std::vector<char>& code) const {
   if (folder_.empty()) return;
+  static std::atomic<bool> trimmed{false};
+  if (!trimmed.exchange(true)) trim(folder_, limitBytes_);
   static std::atomic<int> counter{0};
   const std::string path = pathOf(folder_, key);
   const std::string unfinished =
