@@ -72,6 +72,7 @@ void writeLauncher(Folder& folder, const Program& program,
 void writePart(Folder& folder, const Prepared& p, Report& report, Progress& progress) {
   CompileOptions texts = p.options;
   texts.code = p.options.target.kind == "cpu";  // devices needn't be here
+  texts.sources = true;
   texts.packs = launches(p.options.target);
   const std::shared_ptr<const Program> program = compile(p.graph, texts);
   const Backend* backend = findBackend(p.options.target.printer);

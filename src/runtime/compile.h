@@ -19,6 +19,8 @@ struct CompileOptions {
       false;           ///< groups are executed by the graph interpreter: slow, and needs no code
   bool code = true;    ///< off: everything but object code, to look at
   bool packs = false;  ///< makes packed constants also where `code` is off, to write them out
+  bool sources =
+      false;  ///< keeps the text of each kernel's code also where the code comes from the cache
   bool resources = false;   ///< asks the target's compiler for registers and the like
   bool reuseMemory = true;  ///< off: every value keeps its memory until the end of the run
   /// What can't be a kernel goes to the graph interpreter, and is told here once a compilation. Not set: it is refused.

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cctype>
 #include <chrono>
+#include <cstring>
 #include <mutex>
 #include <unordered_map>
 
@@ -18,6 +19,7 @@
 #include "support/check.h"
 #include "support/parallel.h"
 #include "support/seconds.h"
+#include "support/version.h"
 
 namespace tektite {
 namespace {
@@ -143,16 +145,29 @@ LoweredKernel valuesOf(const Group& group, const CompileOptions& options, GroupK
   return lowered;
 }
 
-GroupKernel makeKernel(const Graph& graph, const Node& node, size_t number,
-                       const CompileOptions& options, KernelModule& module) {
-  const Group& group = *node.as<Group>();
+/// What a group's kernel has to itself.
+KernelInfo describe(const Group& group, size_t number) {
   TEKTITE_CHECK(group.plan, "group {} has no plan", number);
-  GroupKernel kernel;
-  kernel.info.nodes = originsOf(*group.body);
+  KernelInfo info;
+  info.nodes = originsOf(*group.body);
   const std::string origin = identifier(mainOrigin(*group.body));
-  kernel.info.name = fmt::format("k{}{}{}", number, origin.empty() ? "" : "_", origin);
-  kernel.info.cost = group.plan->cost;
-  kernel.info.plan = toText(*group.plan);
+  info.name = fmt::format("k{}{}{}", number, origin.empty() ? "" : "_", origin);
+  info.cost = group.plan->cost;
+  info.plan = toText(*group.plan);
+  return info;
+}
+
+/// Groups of equal keys have the same kernel: equal plans, and the same operands that other kernels make (inPlacePairs).
+Hash keyOf(const Graph& graph, const Node& node) {
+  Hasher key;
+  key.add(hashOf(*node.as<Group>()->plan));
+  for (Value v : node.operands) key.add(int{graph.node(v).as<Group>() != nullptr});
+  return key.finish();
+}
+
+void lowerKernel(const Graph& graph, const Node& node, const CompileOptions& options,
+                 GroupKernel& kernel, KernelModule& module) {
+  const Group& group = *node.as<Group>();
   LoweredKernel lowered = group.plan->scan ? lowerRecurrence(*group.plan, options.target, kernel)
                                            : lowerGroup(*group.plan, options.target, kernel);
   if (!group.plan->scan)
@@ -172,25 +187,16 @@ GroupKernel makeKernel(const Graph& graph, const Node& node, size_t number,
   module = std::move(lowered.module);
   module.kernels[0].name = "kernel";
   module.kernels[0].name = "tk_" + hashOf(withoutComments(toText(module), '#')).hex();
-  return kernel;
 }
 
-/// The object code of a kernel, from the cache or the compiler.
-std::vector<char> codeOf(KernelInfo& info, const CompileOptions& options, const CodeCache& cache) {
-  const auto start = std::chrono::steady_clock::now();
-  const Hash key = Hasher()
-                       .add(std::string_view(withoutComments(info.artifact.text, ';')))
-                       .add(std::string_view(codeTarget(options).toText()))
-                       .add(std::string_view(LLVM_VERSION_STRING))
-                       .finish();
-  std::optional<std::vector<char>> code = cache.find(key);
-  info.cached = code.has_value();
-  if (!code) {
-    code = compileObject(info.artifact.text, codeTarget(options));
-    cache.store(key, *code);
-  }
-  info.compileSeconds = secondsSince(start);
-  return std::move(*code);
+/// The kernel of another group of the same key.
+void share(GroupKernel& kernel, const GroupKernel& same, const GroupPlan& plan) {
+  KernelInfo own = std::move(kernel.info);
+  kernel = same;
+  own.cost.bytesRead += same.info.cost.bytesRead - plan.cost.bytesRead;  // whole panels
+  own.schedule = same.info.schedule;
+  own.text = same.info.text;
+  kernel.info = std::move(own);
 }
 
 /// Who prints for the target; null where its kernels are planned only.
@@ -218,6 +224,62 @@ Artifact print(const Backend* backend, const KernelModule& module, const KernelI
   return backend->emit(module, kernel, codeTarget(options), options.fusion.numerics);
 }
 
+// ---- code on disk: what the kernel needs, then its object
+
+std::vector<char> packed(const KernelNeeds& needs, const std::vector<char>& code) {
+  std::vector<int64_t> head{needs.scratchBytes, needs.counters, needs.tiles,
+                            static_cast<int64_t>(needs.mainAllocs.size())};
+  head.insert(head.end(), needs.mainAllocs.begin(), needs.mainAllocs.end());
+  const auto* bytes = reinterpret_cast<const char*>(head.data());
+  std::vector<char> all(bytes, bytes + head.size() * sizeof(int64_t));
+  all.insert(all.end(), code.begin(), code.end());
+  return all;
+}
+
+/// Takes them apart; `entry` is one of packed().
+KernelNeeds unpack(std::vector<char>& entry) {
+  size_t at = 0;
+  const auto next = [&] {
+    int64_t n;
+    TEKTITE_CHECK(at + sizeof n <= entry.size(), "an entry of {} bytes", entry.size());
+    std::memcpy(&n, entry.data() + at, sizeof n);
+    at += sizeof n;
+    return n;
+  };
+  KernelNeeds needs{.scratchBytes = next(), .counters = next(), .tiles = next()};
+  needs.mainAllocs.resize(static_cast<size_t>(next()));
+  for (int64_t& size : needs.mainAllocs) size = next();
+  entry.erase(entry.begin(), entry.begin() + static_cast<std::ptrdiff_t>(at));
+  return needs;
+}
+
+/// The kernel's artifact and its object code, from the cache or the compiler.
+std::vector<char> codeOf(const Backend* backend, const KernelModule& module, KernelInfo& info,
+                         const CompileOptions& options, const CodeCache& cache) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::string& symbol = module.kernels[0].name;  // a hash of what it says
+  const Hash key = Hasher()
+                       .add(std::string_view(symbol))
+                       .add(std::string_view(codeTarget(options).toText()))
+                       .add(static_cast<int>(options.fusion.numerics))
+                       .add(sourceVersion())
+                       .add(std::string_view(LLVM_VERSION_STRING))
+                       .finish();
+  std::optional<std::vector<char>> code = cache.find(key);
+  info.cached = code.has_value();
+  if (code) {
+    const KernelNeeds needs = unpack(*code);
+    info.artifact = {symbol, "", needs};
+    if (options.sources) info.artifact = print(backend, module, info, options);
+  } else {
+    info.artifact = print(backend, module, info, options);
+    code = compileObject(info.artifact.text, codeTarget(options));
+    cache.store(key, packed(info.artifact.needs, *code));
+  }
+  info.compileSeconds = secondsSince(start);
+  return std::move(*code);
+}
+
 }  // namespace
 
 std::vector<std::string> originsOf(const Graph& body) {
@@ -238,11 +300,26 @@ std::vector<GroupKernel> makeKernels(const Graph& graph, const std::vector<int>&
   const int threads = hardwareThreads();
   std::vector<GroupKernel> kernels(groups.size());
   std::vector<KernelModule> modules(groups.size());
-  Progress lowering(options, "lowering", groups.size());
-  parallelFor(groups.size(), threads, [&](size_t i) {
-    kernels[i] = makeKernel(graph, graph.nodes[groups[i]], i, options, modules[i]);
+  std::unordered_map<Hash, size_t> lowered;
+  std::vector<size_t> apart, sameAs(groups.size());
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const Node& node = graph.nodes[groups[i]];
+    kernels[i].info = describe(*node.as<Group>(), i);
+    sameAs[i] = lowered.emplace(keyOf(graph, node), i).first->second;
+    if (sameAs[i] == i) apart.push_back(i);
+  }
+  Progress lowering(options, "lowering", apart.size());
+  parallelFor(apart.size(), threads, [&](size_t i) {
+    lowerKernel(graph, graph.nodes[groups[apart[i]]], options, kernels[apart[i]],
+                modules[apart[i]]);
     lowering.step();
   });
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const size_t same = sameAs[i];
+    if (same == i) continue;
+    share(kernels[i], kernels[same], *graph.nodes[groups[same]].as<Group>()->plan);
+    modules[i] = modules[same];
+  }
 
   std::unordered_map<std::string, size_t> first;
   std::vector<size_t> distinct;
@@ -265,9 +342,10 @@ std::vector<GroupKernel> makeKernels(const Graph& graph, const std::vector<int>&
     const bool text = valuesFrom(options, info.cost) == Values::Interpreted;
     if (text)  // the kernel language is their assembly
       info.artifact = {module.kernels[0].name, toText(module), {.tiles = 1}};
+    else if (object)
+      objects[distinct[i]] = codeOf(backend, module, info, options, cache);
     else
       info.artifact = print(backend, module, info, options);
-    if (object && !text) objects[distinct[i]] = codeOf(info, options, cache);
     compiling.step();
   });
 

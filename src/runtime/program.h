@@ -40,9 +40,10 @@ struct Step {
 
 /// What was decided and made for one group.
 struct KernelInfo {
-  std::string name;                  ///< short, readable, unique in the program: k3_conv1
-  std::vector<std::string> nodes;    ///< of the input model
-  std::string plan, schedule, text;  ///< readable; empty where it wasn't made
+  std::string name;                ///< short, readable, unique in the program: k3_conv1
+  std::vector<std::string> nodes;  ///< of the input model
+  std::string plan, schedule,
+      text;  ///< readable; empty where it wasn't made; text: of the first kernel of the same plan
   Artifact artifact;
   Cost cost;
   int64_t packedBytes = 0;

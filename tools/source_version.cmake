@@ -1,0 +1,11 @@
+# cmake -D OUT=FILE -P source_version.cmake: writes a C++ file with a hash of everything in src/.
+get_filename_component(root ${CMAKE_CURRENT_LIST_DIR}/.. ABSOLUTE)
+file(GLOB_RECURSE files RELATIVE ${root} ${root}/src/*.cpp ${root}/src/*.h ${root}/src/*.inc)
+list(SORT files)
+set(all "")
+foreach(file ${files})
+  file(SHA256 ${root}/${file} hash)
+  string(APPEND all "${file} ${hash}\n")
+endforeach()
+string(SHA256 version "${all}")
+file(WRITE ${OUT} "#include \"support/version.h\"\nnamespace tektite {\nstd::string_view sourceVersion() { return \"${version}\"; }\n}  // namespace tektite\n")
