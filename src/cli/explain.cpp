@@ -32,8 +32,8 @@ std::string partName(const std::string& path, size_t part) {
 }
 
 bool namesNode(const Report& report, const std::string& name) {
-  return std::any_of(report.edges.begin(), report.edges.end(),
-                     [&](const Edge& e) { return e.fromName == name || e.toName == name; });
+  const auto names = [&](const Edge& e) { return e.fromName == name || e.toName == name; };
+  return std::ranges::any_of(report.edges, names) || std::ranges::any_of(report.pairs, names);
 }
 
 }  // namespace

@@ -174,10 +174,14 @@ void Clusters::describe(int c) {
 }
 
 int Clusters::split(int c, size_t count) {
+  const std::vector<int>& nodes = list[c].nodes;
+  return takeOut(c, std::vector(nodes.begin() + static_cast<long>(count), nodes.end()));
+}
+int Clusters::takeOut(int c, const std::vector<int>& nodes) {
   const int other = static_cast<int>(list.size());
   list.emplace_back();
-  list[other].nodes.assign(list[c].nodes.begin() + static_cast<long>(count), list[c].nodes.end());
-  list[c].nodes.resize(count);
+  list[other].nodes = nodes;
+  std::erase_if(list[c].nodes, [&](int n) { return std::ranges::binary_search(nodes, n); });
   for (int n : list[other].nodes) of[n] = other;
   for (int d : list[c].before) list[d].after.erase(c);
   for (int d : list[c].after) list[d].before.erase(c);

@@ -60,6 +60,8 @@ class Clusters {
   std::set<int> readersOf(int node) const;
   /// Takes all but the first `count` nodes into a cluster of their own, which it answers.
   int split(int c, size_t count);
+  /// Takes these of its nodes into a cluster of their own, which it answers.
+  int takeOut(int c, const std::vector<int>& nodes);
   /// One cluster for each node of the input model.
   void joinOrigins();
 

@@ -189,6 +189,7 @@ class TilingCosts::Evaluation {
       outgrown_ = outgrown_ || used > l2_;
     }
     out_.cost.scratchBytes = static_cast<int64_t>(used);
+    out_.overflow = std::max<int64_t>(0, out_.cost.scratchBytes - scratchLevel(target_).bytes);
     for (size_t b = 0; b < g_.buffers.size(); b++)
       if (out_.sharing[b] >= 0) out_.space[b] = out_.space[out_.sharing[b]];
   }
@@ -290,8 +291,10 @@ class TilingCosts::Evaluation {
       bool alongVector = false;
       double elements = 1;
       for (size_t d = 0; d < t.dims.size(); d++) {
-        elements *=
-            static_cast<double>(sizeOf(out_.regions.buffers[t.buffer][d], g_.buffers[t.buffer][d]));
+        const int64_t extent = g_.buffers[t.buffer][d];  // of its own part: others read others
+        elements *= static_cast<double>(
+            std::min(sizeOf(out_.regions.buffers[t.buffer][d], extent),
+                     sizeOf(spanOf(t.dims[d], out_.regions.stages[s], extent), extent)));
         for (const auto& [axis, c] : t.dims[d].terms) alongVector |= axis == w.vectorAxis;
       }
       const double size = elements * bytes(set_.buffers[t.buffer].type.dtype);

@@ -24,6 +24,9 @@ StageWork workOf(const Stage&, const StageSet&);
 constexpr int64_t kPanelBytes =
     20 << 10;  ///< of a team's shared memory, for the operands of its products
 
+/// Where scratch of a group's tile may lie at most: a near level, not shared with main memory.
+const Level& scratchLevel(const Target&);
+
 /// How the tiled axes are cut: a size each, the order of those with several tiles, and how many of these are the grid.
 struct Tiling {
   std::vector<int64_t> tile;
@@ -44,7 +47,7 @@ struct Tiled {
   // With explicit memories
   std::vector<int> held;  ///< of each buffer: lives inside so many tile loops
   int64_t warm = 0;       ///< tiles of the sliding axis that run before the first
-  int64_t overflow = 0;   ///< bytes that no memory has
+  int64_t overflow = 0;   ///< bytes that no memory has: scratch beyond scratchLevel's
   int64_t steps = 0;      ///< of the search that found it: stages looked at
   Cost cost;
 };

@@ -6,6 +6,7 @@
 
 #include "fusion/absorb.h"
 #include "fusion/apart.h"
+#include "fusion/beside.h"
 #include "fusion/clusters.h"
 #include "fusion/cost.h"
 #include "fusion/fences.h"
@@ -23,7 +24,6 @@ constexpr int kCodeBudget = 400;        // nodes of one kernel: code and compile
 constexpr int kMostHeavy = 48;          // reductions and products of one kernel
 constexpr double kLeastShare = 0.02;    // two long kernels are not planned together for less
 constexpr double kLeastOfScans = 1e-6;  // seconds: phases of threads' work are not joined for less
-constexpr int kMostReaders = 12;        // of one value, whose pairs are tried side by side
 constexpr int kCarefulRounds = 24;      // of cutting kernels that keep too much alive
 constexpr int kMostRounds = 8;          // of planning again without some kernels
 
@@ -55,6 +55,7 @@ class Fuser {
       trials_.steps += r.steps;
       return r;
     });
+    if (beside_) out.ledger.pairs = beside_->pairs([this](int a, int b) { return why(a, b); });
     out.peakBytes = memoryOf(*clusters_).bytes();
     out.steps = trials_.steps + clusters_->steps;
     return out;
@@ -71,6 +72,7 @@ class Fuser {
   Refusals refusals_;
   int64_t most_ = 0;  // bytes that may be alive at once: unfused's
   Apart apart_;
+  std::optional<Beside> beside_;
 
   const Trial& tried(const std::vector<int>& nodes) { return trials_.of(*clusters_, nodes); }
   double secondsOf(int c) {
@@ -104,6 +106,7 @@ class Fuser {
     most_ = memoryOf(unfused).bytes();
     for (int round = 0; round < kMostRounds; round++) {
       planWithin();
+      stack();
       const auto slower = slowerThanParts(*clusters_, unfused, options_.profile.get());
       if (slower.empty()) return;
       for (const auto& [c, why] : slower) apart_.keep(clusters_->list[c].nodes, why);
@@ -116,6 +119,7 @@ class Fuser {
     const Clusters first = *clusters_;
     const Refusals refusals = refusals_;
     const Apart apart = apart_;
+    const Beside beside = *beside_;
     const double seconds = found ? allSeconds() : 0;
     if (planned(true)) {
       if (!found || allSeconds() < seconds) return;
@@ -125,6 +129,17 @@ class Fuser {
     clusters_.emplace(first);
     refusals_ = refusals;
     apart_.takeCuts(apart);
+    beside_.emplace(beside);
+  }
+  bool mayJoin(int a, int b) const {
+    return !isAlone(a) && !isAlone(b) && fitsCode(a, b) && !isCut(a, b) &&
+           !apart_.between(clusters_->list[a].nodes, clusters_->list[b].nodes);
+  }
+  /// Kernels that have nothing in common, in one launch, where no more is alive at once for it.
+  void stack() {
+    if (!options_.mergeMove) return;
+    beside_->joinLayers();
+    while (beside_->takeApart(memoryOf(*clusters_), most_)) continue;
   }
   double allSeconds() {
     double all = 0;
@@ -142,7 +157,7 @@ class Fuser {
         if (clusters_->list[c].alive)
           for (int d : clusters_->list[c].after) consider(c, d);
       greedy();
-      sideBySide();
+      if (options_.mergeMove) beside_->joinReaders();
       narrowCrossings(*clusters_, trials_);
     }
     for (int round = 0;; round++) {
@@ -207,6 +222,8 @@ class Fuser {
     clusters_->steps = steps;
     refusals_.clear();
     apart_.forgetCuts();
+    beside_.emplace(g_, target_, *clusters_, trials_,
+                    [this](int a, int b) { return mayJoin(a, b); });
     if (nodesWhole) clusters_->joinOrigins();
     joinForced();
   }
@@ -350,34 +367,6 @@ class Fuser {
       seconds += 2.5 * moveSeconds(n, n, target_.cores, target_);
     }
     return seconds;
-  }
-  // ---- kernels that don't need each other
-
-  void sideBySide() {
-    std::map<Value, std::set<int>> readers;
-    for (int n = 0; n < static_cast<int>(g_.nodes.size()); n++) {
-      if (clusters_->of[n] < 0) continue;
-      for (const Value& v : clusters_->sources(n)) readers[v].insert(n);
-      for (const Value& v : g_.nodes[n].operands)
-        if (g_.node(v).as<Input>()) readers[v].insert(n);
-    }
-    for (const auto& [value, nodes] : readers) {
-      if (nodes.size() < 2 || nodes.size() > kMostReaders) continue;
-      std::vector<int> all(nodes.begin(), nodes.end());
-      for (size_t i = 0; i < all.size(); i++)
-        for (size_t k = i + 1; k < all.size(); k++) {
-          const int a = clusters_->of[all[i]], b = clusters_->of[all[k]];
-          if (a == b || isAlone(a) || isAlone(b) || !fitsCode(a, b) || isCut(a, b) ||
-              apart_.between(clusters_->list[a].nodes, clusters_->list[b].nodes))
-            continue;
-          if (clusters_->list[a].after.count(b) || clusters_->list[b].after.count(a) ||
-              clusters_->wayRound(a, b) >= 0)
-            continue;
-          const double apart = secondsOf(a) + secondsOf(b);
-          const Trial& t = tried(together(a, b));
-          if (trials_.verdict(t, apart).reason == Reason::None) accept(a, b);
-        }
-    }
   }
 };
 

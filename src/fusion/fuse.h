@@ -2,6 +2,7 @@
 #include "fusion/ledger.h"
 #include "fusion/plan.h"
 #include "fusion/profile.h"
+#include "fusion/stack.h"
 #include "ir/numerics.h"
 
 namespace tektite {
@@ -38,6 +39,7 @@ struct PlanResult {
   std::shared_ptr<const GroupPlan> plan;  // null: refused
   Refusal refusal;
   int64_t steps = 0;
+  std::vector<ListTime> lists = {};  ///< of a plan that is no scan
 };
 using Orders = std::map<
     Value,

@@ -70,8 +70,10 @@ std::string toText(const Refusal& r) {
 
 std::vector<Edge> Ledger::between(const std::string& a, const std::string& b) const {
   std::vector<Edge> out;
-  for (const Edge& e : edges)
-    if ((e.fromName == a && e.toName == b) || (e.fromName == b && e.toName == a)) out.push_back(e);
+  for (const auto* list : {&edges, &pairs})
+    for (const Edge& e : *list)
+      if ((e.fromName == a && e.toName == b) || (e.fromName == b && e.toName == a))
+        out.push_back(e);
   return out;
 }
 

@@ -42,13 +42,15 @@ struct Edge {
   int to;                        ///< the consumer node
   std::string fromName, toName;  ///< stable names of the input model (origin; else the node's %id)
   Verdict verdict = Verdict::Unfused;
-  Refusal refusal;  ///< where unfused
+  Refusal refusal;      ///< where unfused
+  bool beside = false;  ///< no edge: the nodes begin kernels that don't need each other
   int64_t bytesSaved = 0, launchesSaved = 0;
 };
 
 struct Ledger {
   std::vector<Edge> edges;
-  /// Edges between these two nodes of the input model, either way round.
+  std::vector<Edge> pairs;  ///< that were considered for one kernel side by side
+  /// Edges and pairs of these two nodes of the input model, either way round.
   std::vector<Edge> between(const std::string& a, const std::string& b) const;
 };
 

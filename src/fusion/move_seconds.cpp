@@ -4,6 +4,11 @@
 
 namespace tektite {
 
+const Level& scratchLevel(const Target& t) {
+  const Level* l2 = t.level(t.hasExplicitMemory() ? t.scratch : "l2");
+  return l2 ? *l2 : t.last();
+}
+
 double moveSeconds(double bytes, double tensorBytes, double cores, const Target& t) {
   const Level* home = &t.levels.back();
   for (size_t i = std::min<size_t>(2, t.levels.size() - 1);

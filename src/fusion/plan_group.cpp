@@ -285,6 +285,14 @@ std::optional<GroupPlan> planWalk(const StageSet& set, const Target& target, int
   return Assembly(std::move(s->set), shape, tiled, target, number).run();
 }
 
+/// Holding no more than a near memory does comes before time.
+bool isSooner(const Cost& a, const Cost& b, const Target& target) {
+  const auto beyond = [&](const Cost& c) {
+    return std::max<int64_t>(0, c.scratchBytes - scratchLevel(target).bytes);
+  };
+  return beyond(a) != beyond(b) ? beyond(a) < beyond(b) : a.seconds < b.seconds;
+}
+
 int64_t leafBytes(const StageSet& set) {
   int64_t out = 0;
   for (const PlanBuffer& b : set.buffers)
@@ -293,24 +301,13 @@ int64_t leafBytes(const StageSet& set) {
 }
 
 /// Joins the plan of one list to those before it.
-void stack(GroupPlan& all, GroupPlan one, const Target& target) {
+void stack(GroupPlan& all, GroupPlan one) {
   for (PlanBuffer& b : one.buffers)
     if (std::ranges::find(all.buffers, b.name, &PlanBuffer::name) == all.buffers.end())
       all.buffers.push_back(std::move(b));
   for (TileList& list : one.lists) all.lists.push_back(std::move(list));
-  Cost &c = all.cost, &o = one.cost;
-  c.seconds += o.seconds - (c.launches ? target.launchSeconds : 0);
-  c.launches = 1;
-  c.bytesRead += o.bytesRead;
-  c.bytesWritten += o.bytesWritten;
-  c.flops += o.flops;
-  c.slots += o.slots;
-  if (o.recompute / o.mostRecompute > c.recompute / c.mostRecompute) {
-    c.recompute = o.recompute;
-    c.mostRecompute = o.mostRecompute;
-  }
-  c.scratchBytes = std::max(c.scratchBytes, o.scratchBytes);
-  c.registers = std::max(c.registers, o.registers);
+  addCounts(all.cost, one.cost);
+  all.cost.seconds = one.cost.seconds;
 }
 
 }  // namespace
@@ -342,6 +339,7 @@ PlanResult planBody(const Graph& body, const AccessOf& access, const Target& tar
   plan->canonical = options.numerics == Numerics::Strict;
   auto steps = static_cast<int64_t>(body.nodes.size());
   Traffic traffic;
+  std::vector<ListTime> lists;
   for (StageSet& one : componentsOf(set)) {
     findInPlace(one);
     std::vector<StageWork> work;
@@ -360,13 +358,16 @@ PlanResult planBody(const Graph& body, const AccessOf& access, const Target& tar
     const bool holdsMuch = best.cost.scratchBytes > near / 2;
     if (reorders && (holdsMuch || leafBytes(one) > near))  // what is read again comes from afar
       if (auto walking = planWalk(one, target, number, !holdsMuch, steps, walked);
-          walking && walking->cost.seconds < best.cost.seconds) {
+          walking && isSooner(walking->cost, best.cost, target)) {
         best = std::move(*walking);
         traffic = std::move(walked);
       }
-    stack(*plan, std::move(best), target);
+    lists.push_back(listTime(best.lists[0], best.cost.seconds - target.launchSeconds, target));
+    stack(*plan, std::move(best));
   }
   if (!target.hasExplicitMemory()) traffic.settle(plan->cost, target);
+  if (lists.size() > 1)
+    plan->cost.seconds = target.launchSeconds + secondsOfStack(lists, plan->cost, target);
   std::ranges::stable_sort(
       plan->buffers, {}, [&](const PlanBuffer& b) {  // inputs, outputs in the body's order, scratch
         const auto at =
@@ -376,7 +377,7 @@ PlanResult planBody(const Graph& body, const AccessOf& access, const Target& tar
                                                          : 0,
                          at);
       });
-  return {std::move(plan), {}, steps};
+  return {std::move(plan), {}, steps, std::move(lists)};
 }
 
 PlanResult planGroup(const Graph& body, const Target& target, const FusionOptions& options,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "fusion/cost.h"
 #include "fusion/peak.h"
 #include "support/check.h"
 
@@ -24,6 +25,12 @@ Hash typeHash(const TensorType& t) {
   h.add(static_cast<uint64_t>(t.dtype));
   for (const Expr& e : t.shape) h.add(e.hash());
   return h.finish();
+}
+
+double tilesOf(const std::vector<ListTime>& lists) {
+  double n = 0;
+  for (const ListTime& l : lists) n += l.tiles;
+  return n;
 }
 
 }  // namespace
@@ -112,27 +119,31 @@ const Trial& Trials::of(const Clusters& clusters, const std::vector<int>& nodes)
     t.cost = r.plan->cost;
     t.seconds = t.cost.seconds;
     t.mainBytes = mainScratchOf(*r.plan, target_);
-    t.tiles = 0;
-    for (const TileList& list : r.plan->lists) {
-      double n = 1;
-      for (const TileAxis& a : list.tiles)
-        if (a.grid) n *= static_cast<double>(a.count());
-      t.tiles += n;
-    }
+    t.lists = r.lists;
+    t.tiles = tilesOf(t.lists);
     plans_[key] = r.plan;
   }
   return trials_[key] = t;
 }
 
+Trial Trials::stacked(const Trial& a, const Trial& b) const {
+  Trial t = a;
+  t.lists.insert(t.lists.end(), b.lists.begin(), b.lists.end());
+  addCounts(t.cost, b.cost);
+  t.seconds = t.cost.seconds = target_.launchSeconds + secondsOfStack(t.lists, t.cost, target_);
+  t.tiles = tilesOf(t.lists);
+  t.mainBytes += b.mainBytes;
+  return t;
+}
+
 Refusal Trials::verdict(const Trial& t, double apart) const {
   if (t.refusal.reason != Reason::None) return t.refusal;
-  const Level* l2 = target_.level(target_.hasExplicitMemory() ? target_.scratch : "l2");
-  const double room = static_cast<double>(l2 ? l2->bytes : target_.last().bytes);
+  const Level& level = scratchLevel(target_);
   if (t.cost.recompute > t.cost.mostRecompute)
     return {Reason::Recompute, t.cost.recompute, t.cost.mostRecompute, ""};
-  if (static_cast<double>(t.cost.scratchBytes) > room)
-    return {Reason::TooBigForLevel, static_cast<double>(t.cost.scratchBytes), room,
-            l2 ? l2->name : target_.last().name};
+  if (t.cost.scratchBytes > level.bytes)
+    return {Reason::TooBigForLevel, static_cast<double>(t.cost.scratchBytes),
+            static_cast<double>(level.bytes), level.name};
   if (t.cost.registers > 2 * target_.vectorRegisters)
     return {Reason::Registers, static_cast<double>(t.cost.registers),
             static_cast<double>(target_.vectorRegisters), ""};

@@ -10,8 +10,9 @@ struct Trial {
   double seconds = 0;
   Cost cost;
   double tiles = 1;
-  int64_t mainBytes = 0;  ///< of scratch in main memory
-  Refusal refusal;        ///< they can't be one kernel at all
+  int64_t mainBytes = 0;        ///< of scratch in main memory
+  Refusal refusal;              ///< they can't be one kernel at all
+  std::vector<ListTime> lists;  ///< a scan has none
 };
 
 /// Asks the oracle about sets of nodes of one graph, each once: equal sets, whatever they are called and wherever they stand, have one answer.
@@ -19,6 +20,8 @@ class Trials {
  public:
   Trials(const Graph&, const Target&, const FusionOptions&, PlanMemory&);
   const Trial& of(const Clusters&, const std::vector<int>& nodes);
+  /// What the oracle would say of two sets of nodes that have no value in common: their tile lists in one kernel.
+  Trial stacked(const Trial&, const Trial&) const;
   /// Why these nodes are better no kernel, given the seconds that their parts take; no reason: they are.
   Refusal verdict(const Trial&, double apart) const;
   /// The plan of a group that can be one kernel.

@@ -169,6 +169,7 @@ Report makeReport(const Program& fused, const Program* unfused) {
   report.bytesMinimum = minimumBytes(fused);
   report.peakBytes = fused.arenaBytes;
   report.edges = fused.ledger.edges;
+  report.pairs = fused.ledger.pairs;
   report.fallbacks = fused.fallbacks;
   if (unfused) {
     std::map<std::string, int> demand;  // of a node's own kernels
@@ -218,7 +219,8 @@ std::string toText(const Report& report, bool edges) {
     text += fmt::format("fallback: node '{}': {}\n", f.node, toText(f));
   if (edges) {
     text += "\nedges\n";
-    for (const Edge& edge : report.edges) text += "  " + toText(edge) + "\n";
+    for (const auto* list : {&report.edges, &report.pairs})
+      for (const Edge& edge : *list) text += "  " + toText(edge) + "\n";
   }
   return text;
 }
@@ -266,6 +268,8 @@ std::string toJson(const Report& report) {
     json["fallbacks"].push_back({{"node", f.node}, {"kind", f.kind}, {"steps", f.steps}});
   json["edges"] = Json::array();
   for (const Edge& edge : report.edges) json["edges"].push_back(jsonOf(edge));
+  json["pairs"] = Json::array();
+  for (const Edge& pair : report.pairs) json["pairs"].push_back(jsonOf(pair));
   return json.dump(2);
 }
 
@@ -276,7 +280,8 @@ std::string toText(const Edge& edge) {
           : fmt::format("{}, {} and {} launch{} saved", name(edge.verdict),
                         bytesText(static_cast<double>(edge.bytesSaved)), edge.launchesSaved,
                         edge.launchesSaved == 1 ? "" : "es");
-  return fmt::format("{} -> {}: {}", edge.fromName, edge.toName, what);
+  return fmt::format("{} {} {}: {}", edge.fromName, edge.beside ? "beside" : "->", edge.toName,
+                     what);
 }
 
 std::string toJson(const Simulated& s) { return jsonOf(s).dump(2); }

@@ -31,6 +31,7 @@ struct Report {
   double predicted = 0, predictedUnfused = 0;   ///< seconds, by the cost model
   double seconds = -1, secondsUnfused = -1;     ///< measured, of one run
   std::vector<Edge> edges;
+  std::vector<Edge> pairs;  ///< of kernels that could stand side by side
   std::optional<Simulated> simulated,
       simulatedUnfused;  ///< by the target's simulator, if it has one
 };

@@ -129,6 +129,27 @@ TEST(FusionFuse, TransformerBlock) {
   EXPECT_LE(groupsOf(big.graph), 8u) << plansOf(big);
 }
 
+/// Queries, keys and values of one tensor: what a product packs is its own part of it. Long rows: a tile that no near memory holds is none.
+TEST(FusionFuse, AttentionOverPartsOfOneTensor) {
+  const Graph g = parseGraph(R"(graph (x: f32[3136x768]) {
+  %1 = view x (d0, d1, d2) -> (d1, d0 * 32 + d2) : f32[8x3136x32]
+  %2 = view x (d0, d1, d2) -> (d1, d0 * 32 + d2 + 256) : f32[8x3136x32]
+  %3 = view x (d0, d1, d2) -> (d1, d0 * 32 + d2 + 512) : f32[8x3136x32]
+  %4 = contract %1, %2 hmd,hnd->hmn : f32[8x3136x3136]
+  %5 = reduce max %4 axes=[2] : f32[8x3136x1]
+  %6 = map (%4, %5) { exp($0 - $1) } : f32[8x3136x3136]
+  %7 = reduce sum %6 axes=[2] : f32[8x3136x1]
+  %8 = map (%6, %7) { $0 / $1 } : f32[8x3136x3136]
+  %9 = contract %8, %3 hmn,hnd->hmd : f32[8x3136x32]
+  return %9
+})",
+                             "packed");
+  for (const char* target : {"cpu:avx512", "gpu-class"}) {
+    const Fused f = fuse(g, findTarget(target), {});
+    EXPECT_EQ(groupsOf(f.graph), 1u) << target << "\n" << plansOf(f);
+  }
+}
+
 TEST(FusionFuse, ResidualOfWindows) {
   const auto build = [](Model& m, int64_t c, int64_t n) {
     const auto layer = [&](Value x) {

@@ -43,10 +43,11 @@ std::string afterFusion(const std::string& text, const GoldenSettings& settings)
   std::string out;
   for (const Node& n : f.graph.nodes)
     if (const Group* group = n.as<Group>()) out += shapeOf(n, *group->plan);
-  for (const Edge& e : f.ledger.edges)
-    out += fmt::format(
-        "{} -> {}: {}{}\n", e.fromName, e.toName, name(e.verdict),
-        e.verdict == Verdict::Unfused ? fmt::format(", {}", name(e.refusal.reason)) : "");
+  for (const auto* list : {&f.ledger.edges, &f.ledger.pairs})
+    for (const Edge& e : *list)
+      out += fmt::format(
+          "{} {} {}: {}{}\n", e.fromName, e.beside ? "beside" : "->", e.toName, name(e.verdict),
+          e.verdict == Verdict::Unfused ? fmt::format(", {}", name(e.refusal.reason)) : "");
   return out;
 }
 
