@@ -42,6 +42,7 @@ class Model:
 
 
 VGG = [64, 64, "pool", 128, 128, "pool", 256]
+VGG16 = [64, 64, "pool", 128, 128, "pool", *[256] * 3, "pool", *[512] * 3, "pool", *[512] * 3, "pool"]
 
 
 def vgg(folder, name, size, plan=VGG):
@@ -112,6 +113,25 @@ def mobilenet_v2(folder, name, size, plan, head, classes):
     x = m.relu(m.conv(x, channels, head, 1))
     x = m.narrow(m.add("GlobalAveragePool", [m.real(x)]))
     x = m.conv(x, head, classes, 1)
+    m.save(folder, [("x", I8, [1, 3, size, size])], [(x, I8, [1, classes, 1, 1])])
+
+
+def resnet_int8(folder, name, size, plan, classes):
+    """Bottlenecks, int8 from end to end: (channels, repeats) each; all but the first begin with a stride."""
+    m = Bytes(name)
+    x = m.relu(m.conv("x", 3, 64, 7, 2))
+    x = m.add("MaxPool", [x], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    channels = 64
+    for k, (width, repeats) in enumerate(plan):
+        for i in range(repeats):
+            stride = 2 if k and i == 0 else 1
+            h = m.relu(m.conv(m.relu(m.conv(x, channels, width, 1)), width, width, 3, stride))
+            h = m.conv(h, width, 4 * width, 1)
+            if i == 0:
+                x = m.conv(x, channels, 4 * width, 1, stride)
+            x, channels = m.narrow(m.add("Relu", [m.add("Add", [m.real(h), m.real(x)])])), 4 * width
+    x = m.narrow(m.add("GlobalAveragePool", [m.real(x)]))
+    x = m.conv(x, channels, classes, 1)
     m.save(folder, [("x", I8, [1, 3, size, size])], [(x, I8, [1, classes, 1, 1])])
 
 
@@ -200,6 +220,8 @@ MODELS = {
     "vgg5": lambda f, n: vgg(f, n, 224),
     "vgg5_int8": lambda f, n: vgg_int8(f, n, 224),
     "mobilenet_v2_int8": lambda f, n: mobilenet_v2(f, n, 224, MOBILENET, 1280, 1000),
+    "vgg16_int8": lambda f, n: vgg_int8(f, n, 224, VGG16),
+    "resnet50_int8": lambda f, n: resnet_int8(f, n, 224, [(64, 3), (128, 4), (256, 6), (512, 3)], 1000),
     "attention_1024": lambda f, n: attention(f, n, 64, 16, 1024, 64),
     "attention_512": lambda f, n: attention(f, n, 1, 12, 512, 64),
     "conv3_conv1": lambda f, n: conv_conv(f, n, 112, (64, 192, 128)),
