@@ -133,12 +133,32 @@ class Orders {
         for (const auto& [from, to] : {std::pair{a, b}, std::pair{b, a}}) {
           PlanBuffer& open = buffers_[to];
           if (buffers_[from].order.empty() || !open.order.empty() ||
-              open.kind != PlanBuffer::Scratch)
+              open.kind != PlanBuffer::Scratch || lanesRunHere(open))
             continue;
           open.order = orderFor(open.type.rank(), buffers_[from].order);
           again |= !open.order.empty();  // one element has none
         }
     }
+  }
+
+  /// Do products' lanes run along the axis that is innermost, because a result whose order is known lies along it?
+  bool lanesRunHere(const PlanBuffer& b) const {
+    const auto readers = readers_.find(b.name);
+    return readers != readers_.end() && std::ranges::any_of(readers->second, [&](const auto& r) {
+             const auto& [stage, load] = r;
+             return stage->contraction && std::ranges::any_of(stage->outer, [&](const auto& store) {
+                      const PlanBuffer& to = named(store.buffer);
+                      return (to.kind != PlanBuffer::Scratch || !to.order.empty()) &&
+                             followsLanes(store, load, b);
+                    });
+           });
+  }
+  /// Does the load move along the buffer's innermost axis when the stored index moves along its own?
+  bool followsLanes(const StageStore& store, const Expr& load, const PlanBuffer& b) const {
+    const PlanBuffer& to = named(store.buffer);
+    const int results = innermost(to), near = innermost(b);
+    const Var* lanes = results < 0 || near < 0 ? nullptr : store.index[results].as<Var>();
+    return lanes && mentions(load.as<Load>()->index[near], lanes->name);
   }
 
   /// What a product reads along the axis that its result has innermost lies along it, too: lanes run there without gathering.
@@ -189,11 +209,8 @@ class Orders {
     if (readers == readers_.end()) return false;
     for (const auto& [stage, load] : readers->second) {
       if (!stage->contraction) return true;
-      for (const StageStore& store : stage->outer) {
-        const int results = innermost(named(store.buffer));
-        const Var* lanes = results < 0 ? nullptr : store.index[results].as<Var>();
-        if (lanes && mentions(load.as<Load>()->index[near], lanes->name)) return true;
-      }
+      for (const StageStore& store : stage->outer)
+        if (followsLanes(store, load, b)) return true;
     }
     return false;
   }

@@ -251,5 +251,26 @@ TEST(FusionPlan, TwoResultsOfOneInput) {
   c.check();
 }
 
+/// A channels-last operand of a product with rows for results: what is kept of it lies along the rows, where the lanes run.
+TEST(FusionPlan, ScratchLiesWhereAProductsLanesRun) {
+  const Graph g = parseGraph(R"(graph (x: f32[1x33x40x48], w: f32[33x3x3]) {
+  %2 = map (x) { exp($0) } : f32[1x33x40x48]
+  %3 = view %2 (d0, d1, d2, d3, d4) -> (0, d0, d1 + d3, d2 + d4) : f32[33x38x46x3x3]
+  %4 = contract %3, w chwij,cij->hw : f32[38x46]
+  return %4
+})",
+                             "windows");
+  const PlanResult r =
+      planGroup(g, findTarget("cpu:avx2"), {}, Orders{{Value{0, 0}, {0, 2, 3, 1}}});
+  ASSERT_TRUE(r.plan);
+  int kept = 0;
+  for (const PlanBuffer& b : r.plan->buffers)
+    if (b.kind == PlanBuffer::Scratch && b.type.rank() == 4) {
+      kept++;
+      EXPECT_TRUE(b.order.empty() || b.order.back() == 3) << toText(*r.plan);
+    }
+  EXPECT_EQ(kept, 1) << toText(*r.plan);
+}
+
 }  // namespace
 }  // namespace tektite
