@@ -5,6 +5,7 @@
 #include <set>
 
 #include "support/check.h"
+#include "support/hash_numbers.h"
 
 namespace tektite {
 namespace {
@@ -179,7 +180,10 @@ class Search {
                 std::abs(std::log2(bytes / strip()));  // among equals, the usual strip
     return t;
   }
+  /// What was tried once is no better than the best since.
   Tiled descend(const std::vector<int64_t>& tile, int serial) {
+    HashNumbers tried;
+    isNew(tile, tried);
     Tiled best = evaluated(tile, serial);
     for (int round = 0; round < 2; round++) {
       bool better = false;
@@ -188,17 +192,26 @@ class Search {
           if (best.tiling.tile[j] == n) continue;
           std::vector<int64_t> other = best.tiling.tile;
           other[j] = n;
+          if (!isNew(other, tried)) continue;
           Tiled& t = evaluated(other, serial);
           if (isBetter(t, best)) std::swap(t, best), better = true;
         }
       }
       if (!better) break;
     }
-    if (target_.hasExplicitMemory()) exchange(best, serial);
+    if (target_.hasExplicitMemory()) exchange(best, serial, tried);
     return best;
   }
+  static bool isNew(const std::vector<int64_t>& tile, HashNumbers& tried) {
+    Hasher h;
+    for (const int64_t n : tile) h.add(n);
+    const Hash key = h.finish();
+    if (tried.find(key) != HashNumbers::kNone) return false;
+    tried.add(key);
+    return true;
+  }
   /// What one axis gives up another one takes, where all that fits is used: no size alone is better then.
-  void exchange(Tiled& best, int serial) {
+  void exchange(Tiled& best, int serial, HashNumbers& tried) {
     for (int round = 0; round < kMostExchanges; round++) {
       const std::vector<int64_t> from = best.tiling.tile;
       bool better = false;
@@ -211,6 +224,7 @@ class Search {
             std::vector<int64_t> other = from;
             other[j] = *(at - 1);
             other[k] = n;
+            if (!isNew(other, tried)) continue;
             Tiled& t = evaluated(other, serial);
             if (isBetter(t, best)) std::swap(t, best), better = true;
           }
