@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
 
 #include "ir/dot.h"
@@ -60,6 +61,7 @@ class TilingCosts::Evaluation {
                 ? std::max(l1_, static_cast<double>(capacity("l1", 0)) - kPanelBytes)
                 : static_cast<double>(capacity("l2", 1)) * 0.6),
         near_(static_cast<double>(target.kind == "gpu" ? capacity("l1", 0) : capacity("l2", 1))) {
+    if (target.hasExplicitMemory()) explicit_.emplace(g, set, work, target);
     out_.space.resize(g.buffers.size());
     readers_.resize(g.buffers.size());
     for (const StageShape& s : g.stages) {
@@ -72,10 +74,7 @@ class TilingCosts::Evaluation {
 
   Tiled& of(const Tiling& t) {
     steps += static_cast<int64_t>(g_.stages.size());
-    if (target_.hasExplicitMemory()) {
-      out_ = evaluateExplicit(g_, set_, work_, t, target_);
-      return out_;
-    }
+    if (explicit_) return out_ = explicit_->of(t);
     out_.tiling = t;
     out_.cost = {};
     inferRegions(g_, t.tile, -1, out_.regions);
@@ -128,6 +127,7 @@ class TilingCosts::Evaluation {
   const double l1_, l2_;      // bytes of scratch that near memories hold
   const double near_;         // bytes that a core remembers from stage to stage
   std::vector<int> readers_;  // [buffer] stages that read it
+  std::optional<ExplicitCosts> explicit_;
   Tiled out_;
   const Tiling& t_ = out_.tiling;
   std::vector<int64_t> counts_;

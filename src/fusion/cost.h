@@ -64,9 +64,21 @@ class TilingCosts {
   std::unique_ptr<Evaluation> impl_;
 };
 
+struct ExplicitFacts;
 /// The same where tiles work on copies in explicit memories: bytes are what the copies move (fusion/explicit.cpp).
-Tiled evaluateExplicit(const GroupShape&, const StageSet&, const std::vector<StageWork>&,
-                       const Tiling&, const Target&);
+class ExplicitCosts {
+ public:
+  ExplicitCosts(const GroupShape&, const StageSet&, const std::vector<StageWork>&, const Target&);
+  ~ExplicitCosts();
+  Tiled of(const Tiling&) const;
+
+ private:
+  const GroupShape& g_;
+  const StageSet& set_;
+  const std::vector<StageWork>& work_;
+  const Target& target_;
+  std::unique_ptr<const ExplicitFacts> facts_;
+};
 
 /// Seconds that one core, or all, need to move bytes of a tensor of `tensorBytes` to or from the level where it rests.
 double moveSeconds(double bytes, double tensorBytes, double cores, const Target&);

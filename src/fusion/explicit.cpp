@@ -133,9 +133,51 @@ double ExplicitEvaluation::meanPart(const std::vector<Span>& spans,
   return n;
 }
 
-Tiled evaluateExplicit(const GroupShape& g, const StageSet& set, const std::vector<StageWork>& work,
-                       const Tiling& t, const Target& target) {
-  return ExplicitEvaluation(g, set, work, t, target).run();
+ExplicitFacts::ExplicitFacts(const StageSet& set, const Target& target)
+    : stores(set.buffers.size()) {
+  std::unordered_map<std::string_view, int> number;
+  for (const PlanBuffer& b : set.buffers) number.emplace(b.name, static_cast<int>(number.size()));
+  const auto of = [&](const std::string& name) {
+    const auto it = number.find(name);
+    return it == number.end() ? -1 : it->second;
+  };
+  const auto isScratch = [&](int b) {
+    return b >= 0 && set.buffers[static_cast<size_t>(b)].kind == PlanBuffer::Scratch;
+  };
+  const bool split = target.operands != target.scratch;
+  for (size_t s = 0; s < set.stages.size(); s++) {
+    const Stage& stage = set.stages[s];
+    moves.push_back(moveOf(stage).has_value());
+    itself.push_back(storesItself(stage));
+    products.push_back(productOf(stage, target));
+    Operands& o = operands.emplace_back();
+    if (const auto& p = products.back()) {
+      o = {of(p->left.as<Load>()->buffer), of(p->right.as<Load>()->buffer), of(addsTo(stage, *p))};
+      if (split && (isScratch(o.left) || isScratch(o.right)))
+        products.back().reset(), o = {};  // what vector cores make, cube cores can't reach
+    }
+    for (const auto* list : {&stage.inner, &stage.outer})
+      for (const StageStore& store : *list) {
+        const bool plain = !store.guard && store.combine.empty() &&
+                           std::ranges::all_of(store.index, [](const Expr& e) {
+                             return e.as<Var>() || isConstant(e, 0);
+                           });
+        if (const int b = of(store.buffer); b >= 0)
+          stores[static_cast<size_t>(b)].push_back({s, plain});
+      }
+  }
+}
+
+ExplicitCosts::ExplicitCosts(const GroupShape& g, const StageSet& set,
+                             const std::vector<StageWork>& work, const Target& target)
+    : g_(g),
+      set_(set),
+      work_(work),
+      target_(target),
+      facts_(std::make_unique<ExplicitFacts>(set, target)) {}
+ExplicitCosts::~ExplicitCosts() = default;
+Tiled ExplicitCosts::of(const Tiling& t) const {
+  return ExplicitEvaluation(g_, set_, work_, *facts_, t, target_).run();
 }
 
 }  // namespace tektite

@@ -54,10 +54,10 @@ void ExplicitEvaluation::stage(size_t s) {
         cycle * (runs * std::max(1.0, slots) * target_.vectorStartCycles +
                  n * slots * w.elementBytes / target_.vectorBytes / target_.slotsPerCycle);
   };
-  if (moves_[s] && movesFromMain(s, runs)) return;
-  if (products_[s]) {
+  if (facts_.moves[s] && movesFromMain(s, runs)) return;
+  if (facts_.products[s]) {
     product(s, runs);
-    if (split() && !storesItself(set_.stages[s])) {  // to the vector cores, through main memory
+    if (split() && !facts_.itself[s]) {  // to the vector cores, through main memory
       const double size = outer * bytes(set_.stages[s].accumulators[0].combine.types[0]);
       count(true, size);
       count(false, size);
@@ -66,9 +66,8 @@ void ExplicitEvaluation::stage(size_t s) {
     } else if (split()) {
       return;
     }
-    const std::string sums = addsTo(set_.stages[s], *products_[s]);
     for (const Touch& t : shape.writes)
-      if (!sums.empty() && out_.space[t.buffer] == target_.matrix.result) return;
+      if (facts_.operands[s].sums >= 0 && out_.space[t.buffer] == target_.matrix.result) return;
     return vector(outer, w.outerSlots + 1);
   }
   vector(points, std::max(1.0, w.slots));
@@ -78,7 +77,8 @@ void ExplicitEvaluation::stage(size_t s) {
 
 void ExplicitEvaluation::direct(size_t s, double points, double outer) {
   const auto one = [&](const Touch& t, bool written, double n) {
-    if (isScratch(t.buffer) || !out_.space[t.buffer].empty() || (moves_[s] && !written)) return;
+    if (isScratch(t.buffer) || !out_.space[t.buffer].empty() || (facts_.moves[s] && !written))
+      return;
     const double size = n * bytes(set_.buffers[t.buffer].type.dtype);
     count(written, size);
     if (written)
@@ -111,7 +111,7 @@ bool ExplicitEvaluation::movesFromMain(size_t s, double runs) {
 }
 
 void ExplicitEvaluation::product(size_t s, double runs) {
-  const Product& p = *products_[s];
+  const Product& p = *facts_.products[s];
   const StageShape& shape = g_.stages[s];
   const auto size = [&](const std::vector<int>& axes) {
     double n = 1;

@@ -9,28 +9,37 @@
 
 namespace tektite {
 
+/// What holds of a group's stages however it is tiled.
+struct ExplicitFacts {
+  ExplicitFacts(const StageSet&, const Target&);
+  std::vector<bool> moves;                       ///< [stage]
+  std::vector<bool> itself;                      ///< [stage] storesItself
+  std::vector<std::optional<Product>> products;  ///< [stage]
+  struct Operands {
+    int left = -1, right = -1;
+    int sums = -1;  ///< the scratch to which it only adds
+    bool has(size_t b) const { return left == static_cast<int>(b) || right == static_cast<int>(b); }
+  };
+  std::vector<Operands> operands;  ///< [stage] buffers of its product
+  struct Stored {
+    size_t stage;
+    bool plain;  ///< always, alone, at an element for each point
+  };
+  std::vector<std::vector<Stored>> stores;  ///< [buffer]
+};
+
 /// Numbers of one tiling where what tiles work on is copied into explicit memories.
 class ExplicitEvaluation {
  public:
   ExplicitEvaluation(const GroupShape& g, const StageSet& set, const std::vector<StageWork>& work,
-                     const Tiling& t, const Target& target)
-      : g_(g), set_(set), work_(work), target_(target) {
+                     const ExplicitFacts& facts, const Tiling& t, const Target& target)
+      : g_(g), set_(set), work_(work), facts_(facts), target_(target) {
     out_.tiling = t;
     out_.regions = inferRegions(g, t.tile, t.sliding);
     for (size_t j = 0; j < t.tile.size(); j++) {
       const int64_t extent = g.stages[g.root].extents[g.rootAxes[j]];
       counts_.push_back(
           std::max<int64_t>(1, (extent + t.tile[j] - 1) / std::max<int64_t>(t.tile[j], 1)));
-    }
-    for (const Stage& s : set.stages) {
-      moves_.push_back(moveOf(s).has_value());
-      products_.push_back(productOf(s, target));
-      if (split() && products_.back())  // what vector cores make, cube cores can't reach
-        for (size_t b = 0; b < set.buffers.size(); b++)
-          if (isOperand(*products_.back(), b) && isScratch(b)) {
-            products_.back().reset();
-            break;
-          }
     }
   }
 
@@ -40,11 +49,10 @@ class ExplicitEvaluation {
   const GroupShape& g_;
   const StageSet& set_;
   const std::vector<StageWork>& work_;
+  const ExplicitFacts& facts_;
   const Target& target_;
   Tiled out_;
   std::vector<int64_t> counts_;
-  std::vector<bool> moves_;
-  std::vector<std::optional<Product>> products_;
   std::map<std::string, double> busy_;  // seconds of one core's engines, were there only one core
   double total_ = 0, base_ = 0;
   bool doubles_ = true;  // is there room for the next tile's operands beside this one's?
@@ -74,14 +82,6 @@ class ExplicitEvaluation {
   /// Is what a stage makes in one tile exactly what the tile owns?
   bool isOwn(size_t s) const;
   bool split() const { return target_.operands != target_.scratch; }
-  bool isOperand(const Product& p, size_t b) const {
-    const std::string& name = set_.buffers[b].name;
-    return p.left.as<Load>()->buffer == name || p.right.as<Load>()->buffer == name;
-  }
-  static bool plain(const std::vector<Expr>& index) {
-    return std::ranges::all_of(index,
-                               [](const Expr& e) { return e.as<Var>() || isConstant(e, 0); });
-  }
   void shareMemory(int b, int into);
   /// Where a tile of results waits for vector instructions.
   int64_t exchangeBytes() const;

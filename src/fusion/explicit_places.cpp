@@ -14,37 +14,31 @@ int64_t ExplicitEvaluation::heldBytes(size_t b) const {
 }
 
 void ExplicitEvaluation::spaces() {
-  out_.space.assign(g_.buffers.size(), "");
-  out_.sharing.assign(g_.buffers.size(), -1);
-  for (size_t b = 0; b < g_.buffers.size(); b++) {
-    bool matrix = false, vector = false, gathered = false, stored = true;
-    int stores = 0;
-    for (size_t s = 0; s < g_.stages.size(); s++) {
-      for (const Touch& t : g_.stages[s].reads) {
-        if (t.buffer != static_cast<int>(b)) continue;
-        if (moves_[s] && !isScratch(b)) continue;
-        (products_[s] && isOperand(*products_[s], b) ? matrix : vector) = true;
-        for (const AxisSum& d : t.dims) gathered |= !d.known;
-      }
-      for (const bool inner : {true, false})
-        for (const StageStore& store : inner ? set_.stages[s].inner : set_.stages[s].outer)
-          if (store.buffer == set_.buffers[b].name) {
-            stores++;
-            stored &= !store.guard && store.combine.empty() && plain(store.index);
-            stored &= out_.depth[s] == out_.held[b] && isOwn(s);
-          }
+  const size_t n = g_.buffers.size();
+  out_.space.assign(n, "");
+  out_.sharing.assign(n, -1);
+  std::vector<bool> matrix(n), vector(n), gathered(n), sums(n);
+  for (size_t s = 0; s < g_.stages.size(); s++) {
+    for (const Touch& t : g_.stages[s].reads) {
+      const auto b = static_cast<size_t>(t.buffer);
+      if (facts_.moves[s] && !isScratch(b)) continue;
+      (facts_.operands[s].has(b) ? matrix : vector)[b] = true;
+      for (const AxisSum& d : t.dims)
+        if (!d.known) gathered[b] = true;
     }
+    if (const int b = facts_.operands[s].sums; b >= 0) sums[static_cast<size_t>(b)] = true;
+  }
+  for (size_t b = 0; b < n; b++) {
     if (isScratch(b)) {
-      out_.space[b] = target_.scratch;
-      for (size_t s = 0; s < g_.stages.size(); s++)
-        if (products_[s] && addsTo(set_.stages[s], *products_[s]) == set_.buffers[b].name &&
-            !split())
-          out_.space[b] = target_.matrix.result;
+      out_.space[b] = sums[b] && !split() ? target_.matrix.result : target_.scratch;
     } else if (set_.buffers[b].kind == PlanBuffer::Output) {
-      if (stores == 1 && stored && !storedByUnit(b)) out_.space[b] = target_.scratch;
-    } else if ((matrix || vector) && !gathered && !(matrix && vector && split())) {
+      const auto& stores = facts_.stores[b];
+      if (stores.size() == 1 && stores[0].plain && out_.depth[stores[0].stage] == out_.held[b] &&
+          isOwn(stores[0].stage) && !storedByUnit(b))
+        out_.space[b] = target_.scratch;
+    } else if ((matrix[b] || vector[b]) && !gathered[b] && !(matrix[b] && vector[b] && split())) {
       const bool weights = set_.buffers[b].kind == PlanBuffer::Constant && !target_.weights.empty();
-      out_.space[b] = weights ? target_.weights : matrix ? target_.operands : target_.scratch;
+      out_.space[b] = weights ? target_.weights : matrix[b] ? target_.operands : target_.scratch;
     }
   }
   keepApart();
@@ -54,12 +48,9 @@ void ExplicitEvaluation::spaces() {
 }
 
 bool ExplicitEvaluation::storedByUnit(size_t b) const {
-  if (!split()) return false;
-  for (size_t s = 0; s < g_.stages.size(); s++)
-    for (const Touch& t : g_.stages[s].writes)
-      if (t.buffer == static_cast<int>(b) && products_[s] && storesItself(set_.stages[s]))
-        return true;
-  return false;
+  return split() && std::ranges::any_of(facts_.stores[b], [&](const ExplicitFacts::Stored& s) {
+           return facts_.products[s.stage] && facts_.itself[s.stage];
+         });
 }
 
 void ExplicitEvaluation::keepApart() {
@@ -101,7 +92,7 @@ void ExplicitEvaluation::shareMemory(int b, int into) {
 
 int64_t ExplicitEvaluation::exchangeBytes() const {
   for (size_t s = 0; s < g_.stages.size(); s++)
-    if (products_[s] && !storesItself(set_.stages[s]))
+    if (facts_.products[s] && !facts_.itself[s])
       return target_.level(target_.scratch)->bytes / kExchangeShare;
   return 0;
 }
@@ -124,18 +115,22 @@ std::vector<Life> ExplicitEvaluation::lives() const {
     l.first = std::min(l.first, p);
     l.last = std::max(l.last, p);
   };
-  for (size_t b = 0; b < out.size(); b++)
-    for (size_t s = 0; s < g_.stages.size(); s++) {
-      const auto touches = [&](const std::vector<Touch>& list) {
-        return std::ranges::any_of(list, [&](const Touch& t) {
-          return t.buffer == static_cast<int>(b) || out_.sharing[t.buffer] == static_cast<int>(b);
-        });
-      };
-      if (!touches(g_.stages[s].reads) && !touches(g_.stages[s].writes)) continue;
+  std::vector<int> seen(out.size(), -1);  // the stage that touched it last
+  for (size_t s = 0; s < g_.stages.size(); s++) {
+    const auto touch = [&](int buffer) {
+      const auto b = static_cast<size_t>(buffer);
+      if (seen[b] == static_cast<int>(s)) return;
+      seen[b] = static_cast<int>(s);
       extend(out[b], place[s]);
       for (size_t k = 0; k < g_.stages.size() && out_.depth[s] > out_.held[b]; k++)
         if (out_.depth[k] > out_.held[b]) extend(out[b], place[k]);
-    }
+    };
+    for (const auto* touches : {&g_.stages[s].reads, &g_.stages[s].writes})
+      for (const Touch& t : *touches) {
+        touch(t.buffer);
+        if (const int whole = out_.sharing[t.buffer]; whole >= 0) touch(whole);
+      }
+  }
   std::map<int, std::vector<size_t>> byDepth;
   for (size_t b = 0; b < out.size(); b++)
     if (!out_.space[b].empty() && out_.sharing[b] < 0 && out[b].last >= 0)
@@ -151,13 +146,20 @@ std::vector<Life> ExplicitEvaluation::lives() const {
 
 std::map<std::string, int64_t> ExplicitEvaluation::peaks() const {
   const std::vector<Life> live = lives();
+  std::map<std::string, std::vector<size_t>> inSpace;
+  for (size_t b = 0; b < live.size(); b++)
+    if (!out_.space[b].empty() && out_.sharing[b] < 0 && live[b].last >= 0)
+      inSpace[out_.space[b]].push_back(b);
   std::map<std::string, int64_t> out;
-  for (int p = 0; p < static_cast<int>(g_.stages.size()); p++) {
-    std::map<std::string, int64_t> now;
-    for (size_t b = 0; b < live.size(); b++)
-      if (!out_.space[b].empty() && out_.sharing[b] < 0 && live[b].first <= p && p <= live[b].last)
-        now[out_.space[b]] += heldBytes(b);
-    for (const auto& [space, n] : now) out[space] = std::max(out[space], n);
+  for (const auto& [space, buffers] : inSpace) {
+    std::vector<int64_t> change(g_.stages.size() + 1);  // from place to place
+    for (size_t b : buffers) {
+      const int64_t n = heldBytes(b);
+      change[static_cast<size_t>(live[b].first)] += n;
+      change[static_cast<size_t>(live[b].last) + 1] -= n;
+    }
+    int64_t now = 0, &most = out[space];
+    for (const int64_t n : change) most = std::max(most, now += n);
   }
   return out;
 }
