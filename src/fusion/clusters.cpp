@@ -19,6 +19,8 @@ bool isHost(const Node& n) {
   return n.as<Branch>() || n.as<Loop>() || n.as<Scan>() || n.as<Call>() || n.as<Group>();
 }
 
+bool isHeavy(const Node& n) { return n.as<Reduce>() || n.as<Contract>(); }
+
 }  // namespace
 
 Clusters::Clusters(const Graph& g, const FusionOptions& options)
@@ -50,7 +52,9 @@ Clusters::Clusters(const Graph& g, const FusionOptions& options)
                     .after = {},
                     .host = isHost(g.nodes[i]) && !scan,
                     .alone = scan || g.nodes[i].as<Update>(),
-                    .scan = scan});
+                    .scan = scan,
+                    .contract = g.nodes[i].as<Contract>() != nullptr,
+                    .heavy = isHeavy(g.nodes[i])});
     for (const Value& v : mine) {
       readers_[values_.of(v)].push_back(i);
       list[of[i]].before.insert(of[v.node]);
@@ -157,8 +161,11 @@ int Clusters::wayRound(int a, int b) const {
 
 void Clusters::describe(int c) {
   Cluster& mine = list[c];
-  mine.alone = mine.scan = false;
+  mine.alone = mine.scan = mine.contract = false;
+  mine.heavy = 0;
   for (int n : mine.nodes) {
+    mine.contract |= g_.nodes[n].as<Contract>() != nullptr;
+    mine.heavy += isHeavy(g_.nodes[n]);
     mine.scan |= isKernelScan(g_.nodes[n]);
     mine.alone |= g_.nodes[n].as<Update>() != nullptr;
     for (const Value& v : sources_[n])
@@ -278,6 +285,8 @@ void Clusters::merge(int into, int from) {
   a.after.erase(from);
   a.alone |= b.alone;
   a.scan |= b.scan;
+  a.contract |= b.contract;
+  a.heavy += b.heavy;
   a.version++;
   a.seconds = -1;
   b = Cluster{.nodes = {},
@@ -286,6 +295,8 @@ void Clusters::merge(int into, int from) {
               .host = false,
               .alone = false,
               .scan = false,
+              .contract = false,
+              .heavy = 0,
               .alive = false,
               .version = b.version + 1};
 }

@@ -29,6 +29,8 @@ struct Cluster {
   bool alone =
       false;          ///< a kernel by itself: a scatter; a scan, but for what the greedy move finds
   bool scan = false;  ///< has one
+  bool contract = false;  ///< has one
+  int heavy = 0;          ///< its reductions and products
   bool alive = true;
   int version = 0;
   double seconds = -1;  ///< of its plan; -1: not yet known

@@ -19,7 +19,7 @@ struct StageWork {
   int accumulators = 0;
   int registers = 0;  ///< vector registers that hold values at once
 };
-StageWork workOf(const Stage&, const StageSet&);
+std::vector<StageWork> worksOf(const StageSet&);  ///< of each stage
 
 constexpr int64_t kPanelBytes =
     20 << 10;  ///< of a team's shared memory, for the operands of its products

@@ -36,11 +36,7 @@ class Fuser {
         clusters_(std::in_place, g, options),
         fences_(g, options),
         trials_(g, target, options, memory),
-        apart_(g) {
-    heavy_.resize(g.nodes.size());
-    for (size_t n = 0; n < g.nodes.size(); n++)
-      heavy_[n] = g.nodes[n].as<Reduce>() || g.nodes[n].as<Contract>();
-  }
+        apart_(g) {}
 
   Fused run() {
     if (options_.unfused)
@@ -68,7 +64,6 @@ class Fuser {
   std::optional<Clusters> clusters_;
   Fences fences_;
   Trials trials_;
-  std::vector<bool> heavy_;
   Refusals refusals_;
   int64_t most_ = 0;  // bytes that may be alive at once: unfused's
   Apart apart_;
@@ -82,14 +77,8 @@ class Fuser {
   }
   bool isAlone(int c) const { return clusters_->list[c].host || clusters_->list[c].alone; }
   bool hasScan(int c) const { return clusters_->list[c].scan; }
-  int heavyOf(int c) const {
-    return static_cast<int>(
-        std::ranges::count_if(clusters_->list[c].nodes, [&](int n) { return heavy_[n]; }));
-  }
-  bool hasContract(int c) const {
-    return std::ranges::any_of(clusters_->list[c].nodes,
-                               [&](int n) { return g_.nodes[n].as<Contract>(); });
-  }
+  int heavyOf(int c) const { return clusters_->list[c].heavy; }
+  bool hasContract(int c) const { return clusters_->list[c].contract; }
   std::vector<int> together(int a, int b) const {
     std::vector<int> nodes;
     std::ranges::merge(clusters_->list[a].nodes, clusters_->list[b].nodes,
@@ -276,7 +265,7 @@ class Fuser {
   // ---- the best gain first
 
   struct Candidate {
-    double gain;
+    double gain, seconds;
     int a, b, versionA, versionB;
     size_t nodes;
     /// Equal gains: the smaller kernels first. So layers of one kind join in pairs, and pairs of pairs, and each of these is planned once.
@@ -299,7 +288,7 @@ class Fuser {
         refuse(c.a, c.b, {Reason::Cycle, 0, 0, nameOf(way)});
         continue;
       }
-      accept(c.a, c.b);
+      accept(c.a, c.b, c.seconds);
       considerAround(c.a);
     }
   }
@@ -309,8 +298,7 @@ class Fuser {
     for (int d : before) consider(d, c);
     for (int d : after) consider(c, d);
   }
-  void accept(int a, int b) {
-    const double seconds = tried(together(a, b)).seconds;
+  void accept(int a, int b, double seconds) {
     clusters_->merge(a, b);
     clusters_->list[a].seconds = seconds;
   }
@@ -331,10 +319,11 @@ class Fuser {
     if (const auto r = apart_.between(clusters_->list[a].nodes, clusters_->list[b].nodes))
       return refuse(a, b, *r);
     if (!fitsCode(a, b)) return refuse(a, b, tooMuchCode(a, b));
-    const double apart = secondsOf(a) + secondsOf(b), most = mostGain(a);
+    const double apart = secondsOf(a) + secondsOf(b);
     const bool inTurn = scan && target_.hasExplicitMemory();  // cheap to plan
-    if (hasContract(a) && hasContract(b) && most < kLeastShare * apart && !inTurn)
-      return refuse(a, b, {Reason::NoGain, apart, apart - most, "at best "});
+    if (hasContract(a) && hasContract(b) && !inTurn)
+      if (const double most = mostGain(a); most < kLeastShare * apart)
+        return refuse(a, b, {Reason::NoGain, apart, apart - most, "at best "});
     if (const int way = clusters_->wayRound(a, b); way >= 0)
       return refuse(a, b, {Reason::Cycle, 0, 0, nameOf(way)});
     const Trial& t = tried(together(a, b));
@@ -342,7 +331,7 @@ class Fuser {
     if (r.reason != Reason::None) return refuse(a, b, r);
     if (scan && apart - t.seconds < kLeastOfScans)
       return refuse(a, b, {Reason::NoGain, apart, t.seconds, ""});
-    queue_.push({rounded(apart - t.seconds), a, b, clusters_->list[a].version,
+    queue_.push({rounded(apart - t.seconds), t.seconds, a, b, clusters_->list[a].version,
                  clusters_->list[b].version,
                  clusters_->list[a].nodes.size() + clusters_->list[b].nodes.size()});
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <queue>
+#include <unordered_set>
 
 #include "fusion/bind_axes.h"
 #include "fusion/stage_bits.h"
@@ -217,12 +218,19 @@ class Merger {
     if (!b.split.empty()) split(h, b);
     inlineStores(behind ? h.outer : g.inner, behind ? g : h);
     readBoth(host, guest, ofHost, ofGuest, behind ? h.outer : g.inner);
-    auto& all = behind ? h.outer : h.inner;
-    all.insert(behind ? all.end() : all.begin(), std::move_iterator(g.inner.begin()),
-               std::move_iterator(g.inner.end()));
+    if (behind) {
+      append(h.outer, g.inner);
+    } else {
+      append(g.inner, h.inner);
+      h.inner = std::move(g.inner);
+    }
     if (ofHost.simplifies() || ofGuest.simplifies()) readAll(host);
     replace(host, guest);
     return true;
+  }
+  template <class T>
+  static void append(std::vector<T>& to, std::vector<T>& from) {
+    to.insert(to.end(), std::move_iterator(from.begin()), std::move_iterator(from.end()));
   }
   static void split(Stage& s, const Binding& b) {
     std::vector<StageAxis> axes;
@@ -313,9 +321,6 @@ class Merger {
     Renaming ofLeft(kNoNames, kNoRanges), ofRight(names, kNoRanges);
     ofRight.apply(right);
     readBoth(a, b, ofLeft, ofRight, {});
-    const auto append = [](auto& to, auto& from) {
-      to.insert(to.end(), std::move_iterator(from.begin()), std::move_iterator(from.end()));
-    };
     append(left.inner, right.inner);
     append(left.accumulators, right.accumulators);
     append(left.outer, right.outer);
@@ -380,17 +385,6 @@ class Merger {
 };
 
 }  // namespace
-
-bool hasReuse(const Stage& s) {
-  for (const Accumulator& acc : s.accumulators)
-    for (const Expr& value : acc.values)
-      for (const Expr& e : loadsOf(value)) {
-        const std::vector<std::string> vars = freeVars(e);
-        for (const StageAxis& a : s.axes)
-          if (!a.reduce && !std::ranges::count(vars, a.var)) return true;
-      }
-  return false;
-}
 
 std::vector<Stage> mergeStages(std::vector<Stage> stages, const std::set<std::string>& kept) {
   return Merger(std::move(stages), kept).run();

@@ -12,7 +12,4 @@ namespace tektite {
 /// reads go, unless `kept`. The result is in topological order. Axis variables of different stages are different.
 std::vector<Stage> mergeStages(std::vector<Stage>, const std::set<std::string>& kept);
 
-/// Does a load of the accumulated values serve several points of the space?
-bool hasReuse(const Stage&);
-
 }  // namespace tektite

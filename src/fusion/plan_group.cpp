@@ -1,251 +1,34 @@
 #include <algorithm>
-#include <set>
+#include <unordered_set>
 
+#include "fusion/assembly.h"
 #include "fusion/explicit.h"
 #include "fusion/orders.h"
 #include "fusion/plan_body.h"
 #include "fusion/scan.h"
+#include "fusion/stack.h"
 #include "fusion/streaming.h"
 #include "fusion/tiles.h"
 #include "fusion/traffic.h"
 #include "ir/bytes.h"
-#include "ir/mentions.h"
 #include "support/check.h"
 
 namespace tektite {
 namespace {
 
-/// Writes a tiling and its regions into the stages and buffers: what lowering reads.
-class Assembly {
- public:
-  Assembly(StageSet set, const GroupShape& g, const Tiled& tiled, const Target& target, int number)
-      : set_(std::move(set)), g_(g), tiled_(tiled), target_(target), number_(number) {}
-
-  /// One tile list and its buffers.
-  GroupPlan run() {
-    TileList list;
-    const Tiling& t = tiled_.tiling;
-    for (size_t i = 0; i < t.order.size(); i++) {
-      const int j = t.order[i];
-      const std::string name = "t" + std::to_string(i);
-      const int64_t warm = j == t.sliding ? tiled_.warm : 0;
-      vars_[j] = warm ? var(name) - Expr(warm) : Expr(var(name));
-      list.tiles.push_back({name, g_.stages[g_.root].extents[g_.rootAxes[j]], t.tile[j],
-                            static_cast<int>(i) < t.grid, warm});
-    }
-    list.sync = t.sync;
-    buffers();
-    for (size_t s = 0; s < set_.stages.size(); s++) stage(s);
-    list.stages = std::move(set_.stages);
-    std::ranges::stable_sort(list.stages, {}, [&](const Stage& s) {
-      return std::pair(s.after, list.sync >= 0 ? 0 : s.depth);
-    });
-    plan_.lists.push_back(std::move(list));
-    plan_.cost = tiled_.cost;
-    return std::move(plan_);
-  }
-
- private:
-  StageSet set_;
-  const GroupShape& g_;
-  const Tiled& tiled_;
-  const Target& target_;
-  const int number_;  // of the list in its kernel
-  GroupPlan plan_;
-  std::map<int, Expr> vars_;  // of tile axes with several tiles
-  std::map<std::string, std::string>
-      kept_;  // outputs whose halo is read: the scratch that holds it
-  std::map<std::string, std::string> renamed_;  // scratch that lies in another's memory
-
-  Region region(const Span& s) const {
-    Expr base(s.base);
-    for (const auto& [j, v] : vars_)
-      if (s.coefficients[j]) base = base + v * Expr(s.coefficients[j]);
-    return {simplify(base, {}), s.size};
-  }
-  /// Is the axis of a stage in one tile exactly what the tile owns?
-  bool isOwn(size_t s, size_t axis) const {
-    const Span& span = tiled_.regions.stages[s][axis];
-    const int j = g_.follows[s][axis];
-    if (j < 0 || !vars_.count(j))
-      return std::ranges::all_of(span.coefficients, [](int64_t c) { return c == 0; });
-    return span.base == 0 && span.size == tiled_.tiling.tile[j] &&
-           span.coefficients[j] == span.size;
-  }
-  /// The stages that store into a buffer: one, or one for each part.
-  std::vector<int> writersOf(size_t buffer) const {
-    std::vector<int> out;
-    for (size_t s = 0; s < g_.stages.size(); s++)
-      if (std::ranges::any_of(g_.stages[s].writes,
-                              [&](const Touch& t) { return t.buffer == static_cast<int>(buffer); }))
-        out.push_back(static_cast<int>(s));
-    return out;
-  }
-
-  void buffers() {
-    for (size_t b = 0; b < set_.buffers.size(); b++) {
-      PlanBuffer buffer = set_.buffers[b];
-      if (tiled_.sharing[b] >= 0) {
-        renamed_[buffer.name] = set_.buffers[tiled_.sharing[b]].name;
-        continue;
-      }
-      bool readBack = false, again = false;  // read by another stage, written by another stage
-      if (buffer.kind == PlanBuffer::Output)
-        for (size_t s = 0; s < g_.stages.size(); s++)
-          for (const Touch& t : g_.stages[s].reads)
-            readBack |= t.buffer == static_cast<int>(b) &&
-                        !std::ranges::count(writersOf(b), static_cast<int>(s));
-      again = buffer.kind == PlanBuffer::Output && writersOf(b).size() > 1 && set_.scatters;
-      const auto place = [&](PlanBuffer& scratch, const std::string& space) {
-        scratch.space = space;
-        for (int w : writersOf(b))
-          scratch.depth =
-              w == writersOf(b)[0] ? tiled_.depth[w] : std::min(scratch.depth, tiled_.depth[w]);
-        for (const Span& span : tiled_.regions.buffers[b]) scratch.region.push_back(region(span));
-      };
-      if (buffer.kind == PlanBuffer::Scratch) place(buffer, tiled_.space[b]);
-      if (!tiled_.held.empty()) {
-        hold(buffer, b);
-        if (!tiled_.space[b].empty()) {
-          plan_.buffers.push_back(std::move(buffer));
-          continue;
-        }
-      }
-      if (readBack) {
-        bool own = true;
-        for (int w : writersOf(b)) {
-          const auto at = static_cast<size_t>(w);
-          for (size_t a = 0; a < g_.stages[at].extents.size(); a++) own &= isOwn(at, a);
-          for (bool inner :
-               {true, false})  // what only one of the tiles stores, the others can't read
-            for (const StageStore& store : inner ? set_.stages[at].inner : set_.stages[at].outer)
-              own &= store.buffer != buffer.name || !guardOf(at, store, inner);
-        }
-        buffer.feedsMoreStages = own;
-        if (!own) {
-          PlanBuffer halo = buffer;
-          halo.kind = PlanBuffer::Scratch;
-          halo.name = buffer.name + "_here";
-          place(halo, tiled_.held.empty() ? "l2" : target_.scratch);
-          kept_[buffer.name] = halo.name;
-          plan_.buffers.push_back(buffer);
-          extra_.push_back(std::move(halo));
-          continue;
-        }
-      }
-      buffer.feedsMoreStages |= again;
-      plan_.buffers.push_back(std::move(buffer));
-    }
-    std::ranges::stable_sort(plan_.buffers, {}, [](const PlanBuffer& b) {
-      return b.kind == PlanBuffer::Output ? 1 : b.kind == PlanBuffer::Scratch ? 2 : 0;
-    });
-    plan_.buffers.insert(plan_.buffers.end(), extra_.begin(), extra_.end());
-  }
-  std::vector<PlanBuffer> extra_;
-  /// Explicit memories: scratch where it lies, and for other buffers a copy that the tile works on.
-  void hold(PlanBuffer& buffer, size_t b) {
-    if (tiled_.space[b].empty()) return;
-    PlanBuffer copy = buffer;
-    PlanBuffer& held = buffer.kind == PlanBuffer::Scratch ? buffer : copy;
-    held.kind = PlanBuffer::Scratch;
-    held.space = tiled_.space[b];
-    held.depth = tiled_.held[b];
-    held.order.clear();
-    held.region.clear();
-    for (const Span& span : tiled_.regions.buffers[b]) held.region.push_back(region(span));
-    held.ring = tiled_.regions.ring[b];
-    if (held.ring >= 0)
-      held.newest = region(
-          newest(tiled_.regions.buffers[b][static_cast<size_t>(held.ring)], tiled_.tiling.sliding));
-    if (&held == &buffer) return;
-    held.copyOf = buffer.name;
-    held.name =
-        fmt::format("{}_{}{}", buffer.name, held.space, number_ ? std::to_string(number_) : "");
-    copies_[buffer.name] = held.name;
-    extra_.push_back(std::move(held));
-  }
-  std::map<std::string, std::string> copies_;
-
-  void stage(size_t s) {
-    Stage& stage = set_.stages[s];
-    stage.depth = tiled_.depth[s];
-    for (size_t a = 0; a < stage.axes.size(); a++) {
-      stage.axes[a].region = region(tiled_.regions.stages[s][a]);
-    }
-    const bool brings = !copies_.empty() && moveOf(stage);  // straight from main memory
-    const auto renamed = [&](const std::string& name) {
-      if (const auto it = copies_.find(name); it != copies_.end() && !brings) return it->second;
-      if (const auto it = kept_.find(name); it != kept_.end()) return it->second;
-      const auto it = renamed_.find(name);
-      return it == renamed_.end() ? name : it->second;
-    };
-    if (!kept_.empty() || !renamed_.empty() || !copies_.empty())
-      stage = mapped(stage, [&](const Expr& root) {
-        return rewrite(root, [&](const Expr& e) -> Expr {
-          const Load* l = e.as<Load>();
-          return l && renamed(l->buffer) != l->buffer ? load(renamed(l->buffer), e.type(), l->index)
-                                                      : Expr();
-        });
-      });
-    for (bool inner : {true, false}) {
-      std::vector<StageStore>& stores = inner ? stage.inner : stage.outer;
-      std::vector<StageStore> more;
-      for (StageStore& store : stores) {
-        if (const auto it = kept_.find(store.buffer); it != kept_.end()) {
-          more.push_back(store);
-          more.back().buffer = it->second;
-        }
-        const bool output = std::ranges::any_of(set_.buffers, [&](const PlanBuffer& b) {
-          return b.name == store.buffer && b.kind == PlanBuffer::Output;
-        });
-        if (const Expr own = output ? guardOf(s, store, inner) : Expr(); own)
-          store.guard = store.guard ? logicalAnd(own, store.guard) : own;
-        if (const auto it = copies_.find(store.buffer); it != copies_.end())
-          store.buffer = it->second;
-        if (const auto it = renamed_.find(store.buffer); it != renamed_.end())
-          store.buffer = it->second;
-      }
-      stores.insert(stores.end(), more.begin(), more.end());
-    }
-  }
-
-  /// Where the tile is not the owner of an element, another tile stores it.
-  Expr guardOf(size_t s, const StageStore& store, bool inner) const {
-    const Stage& stage = set_.stages[s];
-    std::vector<bool> covered(g_.rootAxes.size(), false);
-    Expr guard = boolean(true);
-    for (size_t a = 0; a < stage.axes.size(); a++) {
-      const int j = g_.follows[s][a];
-      const bool indexes = mentions(store.index, stage.axes[a].var);
-      if (!indexes || j < 0 || !vars_.count(j)) continue;
-      covered[j] = true;
-      if (isOwn(s, a)) continue;
-      const Expr at = var(stage.axes[a].var), first = vars_.at(j) * Expr(tiled_.tiling.tile[j]);
-      guard =
-          logicalAnd(guard, logicalAnd(le(first, at), lt(at, first + Expr(tiled_.tiling.tile[j]))));
-    }
-    for (const auto& [j, v] : vars_) {
-      if (covered[j]) continue;
-      const auto position = std::ranges::find(tiled_.tiling.order, j) - tiled_.tiling.order.begin();
-      const bool combined = tiled_.tiling.sync >= 0 && position == tiled_.tiling.grid - 1 &&
-                            (static_cast<int>(s) > tiled_.tiling.sync ||
-                             (static_cast<int>(s) == tiled_.tiling.sync && !inner));
-      if (position < tiled_.depth[s] && !combined) guard = logicalAnd(guard, eq(v, Expr(0)));
-    }
-    return asInteger(guard) ? Expr() : guard;
-  }
-};
-
 /// Stages that share no value of the group: each set becomes a tile list of its own, stacked in one kernel.
-std::vector<StageSet> componentsOf(const StageSet& set) {
-  std::vector<int> part(set.stages.size());
-  std::map<std::string, size_t> writer;
-  for (size_t s = 0; s < set.stages.size(); s++) {
-    part[s] = static_cast<int>(s);
-    for (const std::string& name : buffersOf(set.stages[s])) {
+std::vector<StageSet> componentsOf(StageSet set) {
+  const size_t n = set.stages.size();
+  std::vector<std::set<std::string>> touched;
+  for (const Stage& s : set.stages) touched.push_back(buffersOf(s));
+  std::vector<size_t> part(n);
+  std::unordered_map<std::string_view, size_t> writer;
+  for (size_t s = 0; s < n; s++) {
+    part[s] = s;
+    for (const std::string& name : touched[s]) {
       const auto it = writer.find(name);
       if (it == writer.end() || part[it->second] == part[s]) continue;
-      const int from = part[it->second], to = part[s];
+      const size_t from = part[it->second], to = part[s];
       for (size_t k = 0; k <= s; k++)
         if (part[k] == from) part[k] = to;
     }
@@ -253,36 +36,48 @@ std::vector<StageSet> componentsOf(const StageSet& set) {
       for (const StageStore& store : *stores) writer[store.buffer] = s;
   }
   std::vector<StageSet> out;
-  std::map<int, size_t> number;
-  for (size_t s = 0; s < set.stages.size(); s++) {
+  std::unordered_map<size_t, size_t> number;
+  std::vector<std::unordered_set<std::string_view>> used;
+  for (size_t s = 0; s < n; s++) {
     const auto [it, isNew] = number.emplace(part[s], out.size());
-    if (isNew) out.emplace_back().scatters = set.scatters;
-    out[it->second].stages.push_back(set.stages[s]);
+    if (isNew) out.emplace_back().scatters = set.scatters, used.emplace_back();
+    out[it->second].stages.push_back(std::move(set.stages[s]));
+    used[it->second].insert(touched[s].begin(), touched[s].end());
   }
-  for (StageSet& one : out) {
-    const std::set<std::string> used = buffersOf(one.stages);
+  for (size_t i = 0; i < out.size(); i++)
     for (const PlanBuffer& b : set.buffers)
-      if (used.count(b.name)) one.buffers.push_back(b);
-  }
+      if (used[i].count(b.name)) out[i].buffers.push_back(b);
   return out;
 }
 
-/// The plan that carries reductions along their axis, if the algebra allows it.
-/// `means`: only where a mean is carried.
-std::optional<GroupPlan> planWalk(const StageSet& set, const Target& target, int number, bool means,
-                                  int64_t& steps, Traffic& traffic) {
-  std::optional<Streamed> s = streamed(set, target.hasExplicitMemory());
+/// A list of a draft, and what it moves with those before it.
+struct Planned {
+  DraftList list;
+  Traffic traffic;
+};
+
+/// Carries reductions along their axis, if the algebra allows it. `means`: only where a mean is carried.
+std::optional<Planned> planWalk(const DraftList& whole, const Target& target, bool means,
+                                int64_t& steps, const Traffic& before) {
+  std::optional<Streamed> s = streamed(whole.set, whole.shape, target.hasExplicitMemory());
   if (!s || (means && !s->means)) return {};
-  findInPlace(s->set);
-  std::vector<StageWork> work;
-  for (const Stage& stage : s->set.stages) work.push_back(workOf(stage, s->set));
-  GroupShape shape = shapeOf(s->set);
-  setRoot(shape, s->root, s->rootAxes);
-  shape.walked = static_cast<int>(s->rootAxes.size()) - 1;
-  const Tiled tiled = chooseWalk(shape, s->set, work, target);
-  steps += tiled.steps;
-  traffic.add(shape, s->set, tiled, target);
-  return Assembly(std::move(s->set), shape, tiled, target, number).run();
+  Planned out{{std::move(s->set), {}, {}}, before};
+  DraftList& list = out.list;
+  findInPlace(list.set);
+  list.shape = shapeOf(list.set);
+  setRoot(list.shape, s->root, s->rootAxes);
+  list.shape.walked = static_cast<int>(s->rootAxes.size()) - 1;
+  list.tiled = chooseWalk(list.shape, list.set, worksOf(list.set), target);
+  steps += list.tiled.steps;
+  out.traffic.add(list.shape, list.set, list.tiled, target);
+  return out;
+}
+
+int64_t leafBytes(const StageSet& set) {
+  int64_t out = 0;
+  for (const PlanBuffer& b : set.buffers)
+    if (b.kind == PlanBuffer::Input || b.kind == PlanBuffer::Constant) out += bytesOf(b.type);
+  return out;
 }
 
 /// Holding no more than a near memory does comes before time.
@@ -293,21 +88,24 @@ bool isSooner(const Cost& a, const Cost& b, const Target& target) {
   return beyond(a) != beyond(b) ? beyond(a) < beyond(b) : a.seconds < b.seconds;
 }
 
-int64_t leafBytes(const StageSet& set) {
-  int64_t out = 0;
-  for (const PlanBuffer& b : set.buffers)
-    if (b.kind == PlanBuffer::Input || b.kind == PlanBuffer::Constant) out += bytesOf(b.type);
-  return out;
+ListTime timeOf(const DraftList& list, const Target& target) {
+  TileList tiles;
+  for (size_t i = 0; i < list.tiled.tiling.order.size(); i++)
+    tiles.tiles.push_back(tileAxis(list.shape, list.tiled, i));
+  return listTime(tiles, list.tiled.cost.seconds - target.launchSeconds, target);
 }
 
-/// Joins the plan of one list to those before it.
-void stack(GroupPlan& all, GroupPlan one) {
-  for (PlanBuffer& b : one.buffers)
-    if (std::ranges::find(all.buffers, b.name, &PlanBuffer::name) == all.buffers.end())
-      all.buffers.push_back(std::move(b));
-  for (TileList& list : one.lists) all.lists.push_back(std::move(list));
-  addCounts(all.cost, one.cost);
-  all.cost.seconds = one.cost.seconds;
+StageSet stagesOf(const Graph& body, const Defs& defs, const Target& target, const Orders& orders) {
+  StageSet set = formStages(body, defs);
+  for (PlanBuffer& b : set.buffers)
+    if (const auto it = orders.find(b.value); it != orders.end() && b.kind != PlanBuffer::Scratch)
+      b.order = it->second;
+  if (!orders.empty()) spreadOrders(set.buffers, set.stages);
+  if (target.hasExplicitMemory()) {
+    narrowScratch(set);
+    foldPads(set);
+  }
+  return set;
 }
 
 }  // namespace
@@ -320,64 +118,89 @@ AccessOf accessesOf(const Graph& body) {
   return access;
 }
 
-PlanResult planBody(const Graph& body, const AccessOf& access, const Target& target,
-                    const FusionOptions& options, PlanMemory& memory, const Orders& orders) {
-  if (std::ranges::any_of(body.nodes, [](const Node& n) { return n.as<Scan>(); }))
-    return planScan(body, target, options, memory);
-  auto defs = defsOf(body, access);
-  if (const Refusal* r = std::get_if<Refusal>(&defs)) return {nullptr, *r};
-  StageSet set = formStages(body, std::get<Defs>(defs));
-  for (PlanBuffer& b : set.buffers)
-    if (const auto it = orders.find(b.value); it != orders.end() && b.kind != PlanBuffer::Scratch)
-      b.order = it->second;
-  if (!orders.empty()) spreadOrders(set.buffers, set.stages);
-  auto plan = std::make_shared<GroupPlan>();
-  if (target.hasExplicitMemory()) {
-    narrowScratch(set);
-    foldPads(set);
+Drafted draftBody(const Graph& body, const AccessOf& access, const Target& target,
+                  const FusionOptions& options, PlanMemory& memory, const Orders& orders) {
+  if (std::ranges::any_of(body.nodes, [](const Node& n) { return n.as<Scan>(); })) {
+    PlanResult r = planScan(body, target, options, memory);
+    if (!r.plan) return {{}, std::move(r.refusal), r.steps};
+    Draft draft;
+    draft.cost = r.plan->cost;
+    draft.times = std::move(r.lists);
+    draft.made = std::move(r.plan);
+    return {std::move(draft), {}, r.steps};
   }
-  plan->canonical = options.numerics == Numerics::Strict;
+  auto defs = defsOf(body, access);
+  if (const Refusal* r = std::get_if<Refusal>(&defs)) return {{}, *r, 0};
+  StageSet set = stagesOf(body, std::get<Defs>(defs), target, orders);
+  Draft draft;
+  draft.canonical = options.numerics == Numerics::Strict;
+  for (const PlanBuffer& b : set.buffers) draft.buffers.push_back(b.name);
   auto steps = static_cast<int64_t>(body.nodes.size());
   Traffic traffic;
-  std::vector<ListTime> lists;
-  for (StageSet& one : componentsOf(set)) {
+  for (StageSet& one : componentsOf(std::move(set))) {
     findInPlace(one);
-    std::vector<StageWork> work;
-    for (const Stage& s : one.stages) work.push_back(workOf(s, one));
-    GroupShape shape = shapeOf(one);
+    DraftList list{std::move(one), {}, {}};
+    list.shape = shapeOf(list.set);
     const bool reorders = options.numerics != Numerics::Strict;
-    const Tiled tiled =
-        chooseTiles(shape, one, work, target, reorders && !target.hasExplicitMemory());
-    steps += tiled.steps;
-    const int number = static_cast<int>(plan->lists.size());
-    GroupPlan best = Assembly(one, shape, tiled, target, number).run();
+    list.tiled = chooseTiles(list.shape, list.set, worksOf(list.set), target,
+                             reorders && !target.hasExplicitMemory());
+    steps += list.tiled.steps;
     const int64_t near =
         target.hasExplicitMemory() ? target.level(target.scratch)->bytes : target.levels[1].bytes;
-    Traffic walked = traffic;
-    traffic.add(shape, one, tiled, target);
-    const bool holdsMuch = best.cost.scratchBytes > near / 2;
-    if (reorders && (holdsMuch || leafBytes(one) > near))  // what is read again comes from afar
-      if (auto walking = planWalk(one, target, number, !holdsMuch, steps, walked);
-          walking && isSooner(walking->cost, best.cost, target)) {
-        best = std::move(*walking);
-        traffic = std::move(walked);
-      }
-    lists.push_back(listTime(best.lists[0], best.cost.seconds - target.launchSeconds, target));
-    stack(*plan, std::move(best));
+    const bool holdsMuch = list.tiled.cost.scratchBytes > near / 2;
+    std::optional<Planned> walking;
+    if (reorders &&
+        (holdsMuch || leafBytes(list.set) > near))  // what is read again comes from afar
+      walking = planWalk(list, target, !holdsMuch, steps, traffic);
+    if (walking && isSooner(walking->list.tiled.cost, list.tiled.cost, target)) {
+      list = std::move(walking->list);
+      traffic = std::move(walking->traffic);
+    } else {
+      traffic.add(list.shape, list.set, list.tiled, target);
+    }
+    draft.times.push_back(timeOf(list, target));
+    addCounts(draft.cost, list.tiled.cost);
+    draft.cost.seconds = list.tiled.cost.seconds;
+    draft.lists.push_back(std::move(list));
   }
-  if (!target.hasExplicitMemory()) traffic.settle(plan->cost, target);
-  if (lists.size() > 1)
-    plan->cost.seconds = target.launchSeconds + secondsOfStack(lists, plan->cost, target);
+  if (!target.hasExplicitMemory()) traffic.settle(draft.cost, target);
+  if (draft.times.size() > 1)
+    draft.cost.seconds = target.launchSeconds + secondsOfStack(draft.times, draft.cost, target);
+  return {std::move(draft), {}, steps};
+}
+
+std::shared_ptr<const GroupPlan> Draft::plan(const Target& target) && {
+  if (made) return std::move(made);
+  auto plan = std::make_shared<GroupPlan>();
+  plan->canonical = canonical;
+  plan->cost = cost;
+  std::unordered_set<std::string> known;
+  for (DraftList& list : lists) {
+    GroupPlan one = assembled(std::move(list.set), list.shape, list.tiled, target,
+                              static_cast<int>(plan->lists.size()));
+    for (PlanBuffer& b : one.buffers)
+      if (known.insert(b.name).second) plan->buffers.push_back(std::move(b));
+    for (TileList& l : one.lists) plan->lists.push_back(std::move(l));
+  }
+  std::unordered_map<std::string_view, size_t> place;
+  for (size_t i = 0; i < buffers.size(); i++) place.emplace(buffers[i], i);
   std::ranges::stable_sort(
       plan->buffers, {}, [&](const PlanBuffer& b) {  // inputs, outputs in the body's order, scratch
-        const auto at =
-            std::ranges::find(set.buffers, b.name, &PlanBuffer::name) - set.buffers.begin();
+        const auto at = place.find(b.name);
         return std::pair(b.kind == PlanBuffer::Output    ? 1
                          : b.kind == PlanBuffer::Scratch ? 2
                                                          : 0,
-                         at);
+                         at == place.end() ? buffers.size() : at->second);
       });
-  return {std::move(plan), {}, steps, std::move(lists)};
+  return plan;
+}
+
+PlanResult planBody(const Graph& body, const AccessOf& access, const Target& target,
+                    const FusionOptions& options, PlanMemory& memory, const Orders& orders) {
+  Drafted d = draftBody(body, access, target, options, memory, orders);
+  if (!d.draft) return {nullptr, std::move(d.refusal), d.steps};
+  std::vector<ListTime> times = d.draft->times;
+  return {std::move(*d.draft).plan(target), {}, d.steps, std::move(times)};
 }
 
 PlanResult planGroup(const Graph& body, const Target& target, const FusionOptions& options,

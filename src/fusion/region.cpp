@@ -98,6 +98,10 @@ Span unite(const Span& a, const Span& b, int64_t extent) {
 }
 
 AxisSum axisSum(const Expr& index, const Stage& s) {
+  if (const Imm* i = index.as<Imm>()) return {{}, i->integer, true};
+  if (const Var* v = index.as<Var>())
+    if (const auto axis = std::ranges::find(s.axes, v->name, &StageAxis::var); axis != s.axes.end())
+      return {{{static_cast<int>(axis - s.axes.begin()), 1}}, 0, true};
   const Linear linear = linearOf(index);
   AxisSum out{{}, linear.constant, true};
   Ranges ranges;
@@ -122,7 +126,7 @@ AxisSum axisSum(const Expr& index, const Stage& s) {
 
 GroupShape shapeOf(const StageSet& set) {
   GroupShape g;
-  std::map<std::string, int> number;
+  std::unordered_map<std::string_view, int> number;
   for (const PlanBuffer& b : set.buffers) {
     number[b.name] = static_cast<int>(g.buffers.size());
     g.buffers.push_back(b.type.extents());

@@ -333,6 +333,17 @@ std::set<std::string> buffersOf(const std::vector<Stage>& stages) {
   return out;
 }
 
+bool hasReuse(const Stage& s) {
+  for (const Accumulator& acc : s.accumulators)
+    for (const Expr& value : acc.values)
+      for (const Expr& e : loadsOf(value)) {
+        const std::vector<std::string> vars = freeVars(e);
+        for (const StageAxis& a : s.axes)
+          if (!a.reduce && !std::ranges::count(vars, a.var)) return true;
+      }
+  return false;
+}
+
 void change(Stage& s, const std::function<Expr(const Expr&)>& to) {
   for (auto* stores : {&s.inner, &s.outer})
     for (StageStore& store : *stores) {

@@ -25,6 +25,8 @@ std::vector<Expr> loadsOf(const Stage&);
 /// The names of the buffers that a stage, or any of several, loads or stores.
 std::set<std::string> buffersOf(const Stage&);
 std::set<std::string> buffersOf(const std::vector<Stage>&);
+/// Does a load of the accumulated values serve several points of the space?
+bool hasReuse(const Stage&);
 /// Makes every expression of a stage what `to` makes of it.
 void change(Stage&, const std::function<Expr(const Expr&)>& to);
 Stage mapped(Stage, const std::function<Expr(const Expr&)>& to);

@@ -21,10 +21,11 @@ struct Along {
 
 class Streaming {
  public:
-  Streaming(const StageSet& set, bool always) : always_(always), w_{set} {}
+  Streaming(const StageSet& set, GroupShape shape, bool always)
+      : always_(always), w_{set}, shape_(std::move(shape)) {}
 
   std::optional<Streamed> run() {
-    if (w_.in.scatters || !findAxis()) return {};
+    if (!findAxis()) return {};
     for (size_t s = 0; s < w_.in.stages.size(); s++)
       if (!(w_.axis[s] < 0 ? beside(s) : inWalk(s))) return {};
     std::erase_if(w_.maxima, [&](const auto& m) { return !waitedFor_.count(m.first); });
@@ -40,13 +41,14 @@ class Streaming {
  private:
   const bool always_;
   AxisWalk w_;
+  GroupShape shape_;
   std::map<std::string, Along> along_;
   std::set<std::string> results_;    // buffers that are known after the walk only
   std::set<std::string> waitedFor_;  // maxima and means that are read in the walk
 
   /// The longest reduce axis of the last stage that has one, and the axes of other stages that are the same.
   bool findAxis() {
-    GroupShape g = shapeOf(w_.in);
+    GroupShape& g = shape_;
     int longest = -1;
     for (size_t s = 0; s < w_.in.stages.size(); s++) {
       const std::vector<StageAxis>& axes = w_.in.stages[s].axes;
@@ -273,8 +275,13 @@ class Streaming {
 
 }  // namespace
 
-std::optional<Streamed> streamed(const StageSet& set, bool always) {
-  return Streaming(deferFactors(set), always).run();
+std::optional<Streamed> streamed(const StageSet& set, const GroupShape& shape, bool always) {
+  const auto reducing = std::ranges::count_if(
+      set.stages, [](const Stage& s) { return std::ranges::any_of(s.axes, &StageAxis::reduce); });
+  if (set.scatters || reducing <= (always ? 0 : 1)) return {};
+  const StageSet in = deferFactors(set);
+  const bool same = in.stages.size() == set.stages.size();
+  return Streaming(in, same ? shape : shapeOf(in), always).run();
 }
 
 }  // namespace tektite

@@ -1,7 +1,7 @@
 #pragma once
 #include <optional>
 
-#include "fusion/stages.h"
+#include "fusion/region.h"
 
 namespace tektite {
 
@@ -18,8 +18,8 @@ struct Streamed {
 };
 /// Nothing where no reduction waits for another one over the same axis, or where a rule's precondition fails: values that a carried
 /// value changes otherwise than by a factor, or that are stored as a result. Not for Numerics::Strict: sums are rounded differently.
-/// `always`: also where no reduction waits for another one: a long sum, in pieces.
-std::optional<Streamed> streamed(const StageSet&, bool always = false);
+/// `always`: also where no reduction waits for another one: a long sum, in pieces. The shape is the set's.
+std::optional<Streamed> streamed(const StageSet&, const GroupShape&, bool always = false);
 /// The set without stages that only multiply or divide by what doesn't change along axes over which all their readers then sum: the
 /// factor leaves the sums. "p / l, then p times v" becomes "p times v, then / l".
 StageSet deferFactors(StageSet);

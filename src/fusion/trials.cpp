@@ -93,41 +93,48 @@ AccessOf Trials::accessOfBody(const Clusters::Body& b) const {
     if (!b.graph.nodes[i].as<Input>()) out[i] = access_[b.from[i]];
   return out;
 }
-PlanResult Trials::planned(const Clusters::Body& b) {
-  PlanResult r = planBody(b.graph, accessOfBody(b), target_, options_, memory_);
-  steps += r.steps;
-  return r;
+Drafted Trials::drafted(const Clusters::Body& b) {
+  Drafted d = draftBody(b.graph, accessOfBody(b), target_, options_, memory_);
+  steps += d.steps;
+  return d;
 }
 
 std::shared_ptr<const GroupPlan> Trials::planOf(const Clusters::Body& b) {
-  auto& plan = plans_[keyOf(b)];
-  if (!plan) {
-    const PlanResult r = planned(b);
-    TEKTITE_CHECK(r.plan, "no plan of one group: {}\n{}", toText(r.refusal), toText(b.graph));
-    plan = r.plan;
-  }
-  return plan;
+  const Hash key = keyOf(b);
+  auto& plan = plans_[key];
+  if (plan) return plan;
+  if (const auto it = trials_.find(key); it != trials_.end())
+    if (const auto draft = std::move(it->second.draft))
+      return plan = std::move(*draft).plan(target_);
+  Drafted d = drafted(b);
+  TEKTITE_CHECK(d.draft, "no plan of one group: {}\n{}", toText(d.refusal), toText(b.graph));
+  return plan = std::move(*d.draft).plan(target_);
 }
 
 const Trial& Trials::of(const Clusters& clusters, const std::vector<int>& nodes) {
   const Hash key = keyOf(clusters.withRepeated(nodes), clusters.neededOutside(nodes));
-  if (const auto it = trials_.find(key); it != trials_.end()) return it->second;
-  Trial t;
-  const PlanResult r = planned(clusters.bodyOf(nodes));
-  t.refusal = r.refusal;
-  if (r.plan) {
-    t.cost = r.plan->cost;
-    t.seconds = t.cost.seconds;
-    t.mainBytes = mainScratchOf(*r.plan, target_);
-    t.lists = r.lists;
-    t.tiles = tilesOf(t.lists);
-    plans_[key] = r.plan;
+  const auto [it, isNew] = trials_.try_emplace(key);
+  Trial& t = it->second;
+  if (!isNew) return t;
+  Drafted d = drafted(clusters.bodyOf(nodes));
+  t.refusal = d.refusal;
+  if (!d.draft) return t;
+  t.cost = d.draft->cost;
+  t.seconds = t.cost.seconds;
+  t.lists = d.draft->times;
+  t.tiles = tilesOf(t.lists);
+  if (d.draft->made || target_.kind == "gpu") {  // others have no scratch in main memory
+    const auto plan = plans_[key] = std::move(*d.draft).plan(target_);
+    t.mainBytes = mainScratchOf(*plan, target_);
+  } else {
+    t.draft = std::make_shared<Draft>(std::move(*d.draft));
   }
-  return trials_[key] = t;
+  return t;
 }
 
 Trial Trials::stacked(const Trial& a, const Trial& b) const {
   Trial t = a;
+  t.draft.reset();
   t.lists.insert(t.lists.end(), b.lists.begin(), b.lists.end());
   addCounts(t.cost, b.cost);
   t.seconds = t.cost.seconds = target_.launchSeconds + secondsOfStack(t.lists, t.cost, target_);
@@ -136,7 +143,12 @@ Trial Trials::stacked(const Trial& a, const Trial& b) const {
   return t;
 }
 
-Refusal Trials::verdict(const Trial& t, double apart) const {
+Refusal Trials::verdict(const Trial& t, double apart) {
+  Refusal r = judged(t, apart);
+  if (r.reason != Reason::None) t.draft.reset();
+  return r;
+}
+Refusal Trials::judged(const Trial& t, double apart) const {
   if (t.refusal.reason != Reason::None) return t.refusal;
   const Level& level = scratchLevel(target_);
   if (t.cost.recompute > t.cost.mostRecompute)

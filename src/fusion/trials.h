@@ -13,6 +13,8 @@ struct Trial {
   int64_t mainBytes = 0;        ///< of scratch in main memory
   Refusal refusal;              ///< they can't be one kernel at all
   std::vector<ListTime> lists;  ///< a scan has none
+  mutable std::shared_ptr<Draft>
+      draft;  ///< where they may become one, and nobody wanted the plan so far
 };
 
 /// Asks the oracle about sets of nodes of one graph, each once: equal sets, whatever they are called and wherever they stand, have one answer.
@@ -22,8 +24,9 @@ class Trials {
   const Trial& of(const Clusters&, const std::vector<int>& nodes);
   /// What the oracle would say of two sets of nodes that have no value in common: their tile lists in one kernel.
   Trial stacked(const Trial&, const Trial&) const;
-  /// Why these nodes are better no kernel, given the seconds that their parts take; no reason: they are.
-  Refusal verdict(const Trial&, double apart) const;
+  /// Why these nodes are better no kernel, given the seconds that their parts take; no reason: they are. What is better none is no longer
+  /// kept ready.
+  Refusal verdict(const Trial&, double apart);
   /// The plan of a group that can be one kernel.
   std::shared_ptr<const GroupPlan> planOf(const Clusters::Body&);
   int64_t steps = 0;  ///< as Fused::steps
@@ -32,7 +35,8 @@ class Trials {
   Hash keyOf(const std::vector<int>& inside, const std::vector<Value>& outputs);
   Hash keyOf(const Clusters::Body&);
   AccessOf accessOfBody(const Clusters::Body&) const;
-  PlanResult planned(const Clusters::Body&);
+  Drafted drafted(const Clusters::Body&);
+  Refusal judged(const Trial&, double apart) const;
 
   const Graph& g_;
   const Target& target_;

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "fusion/cost.h"
+#include "ir/rewriter.h"
 #include "support/check.h"
 
 namespace tektite {
@@ -11,10 +12,10 @@ constexpr int kLanes = 16;  // where a stage's work is taken before a target is 
 /// Vector registers that hold values at once, evaluating children first; loads are operands of instructions.
 int registersOf(const std::vector<Expr>& roots) {
   std::unordered_map<Hash, int> uses;
-  const auto children = [](const Expr& e) {
+  const auto children = [](const Expr& e) -> std::span<const Expr> {
     if (const Apply* a = e.as<Apply>()) return a->args;
-    if (const Cast* c = e.as<Cast>()) return std::vector<Expr>{c->arg};
-    return std::vector<Expr>{};
+    if (const Cast* c = e.as<Cast>()) return {&c->arg, 1};
+    return {};
   };
   const auto held = [](const Expr& e) { return e.as<Apply>() || e.as<Cast>(); };
   for (const Expr& root : roots) {
@@ -56,35 +57,70 @@ double chainOf(const std::vector<Expr>& roots) {
   return most;
 }
 
-/// The dimension of a buffer that is contiguous in memory.
-size_t innermostOf(const StageSet& set, const std::string& name, size_t rank) {
-  const auto b = std::ranges::find(set.buffers, name, &PlanBuffer::name);
-  for (size_t i = rank; b != set.buffers.end() && i-- > 0;) {
-    const int d = b->order.empty() ? static_cast<int>(i) : b->order[i];
-    if (b->type.extent(d) > 1) return static_cast<size_t>(d);
+/// The buffers of a set by name: their kinds, and the dimension that is contiguous in memory.
+class Layout {
+ public:
+  explicit Layout(const StageSet& set) {
+    for (const PlanBuffer& b : set.buffers) {
+      Place& place = places_[b.name];
+      place.constant = b.kind == PlanBuffer::Constant;
+      const size_t rank = b.type.shape.size();
+      place.innermost = static_cast<int>(rank) - 1;
+      for (size_t i = rank; i-- > 0;) {
+        const int d = b.order.empty() ? static_cast<int>(i) : b.order[i];
+        if (b.type.extent(d) <= 1) continue;
+        place.innermost = d;
+        break;
+      }
+    }
   }
-  return rank - 1;
+  size_t innermost(const std::string& buffer, size_t rank) const {
+    const auto it = places_.find(buffer);
+    return it == places_.end() ? rank - 1 : static_cast<size_t>(it->second.innermost);
+  }
+  bool isConstant(const std::string& buffer) const {
+    const auto it = places_.find(buffer);
+    return it != places_.end() && it->second.constant;
+  }
+
+ private:
+  struct Place {
+    bool constant = false;
+    int innermost = -1;
+  };
+  std::unordered_map<std::string_view, Place> places_;
+};
+
+/// A load with its index as sums of axes.
+struct Loaded {
+  const std::string& buffer;
+  std::vector<AxisSum> index;
+};
+std::vector<Loaded> loadedBy(const std::vector<Expr>& roots, const Stage& s) {
+  std::vector<Loaded> out;
+  Walker look([&](const Expr& e) {
+    const Load* l = e.as<Load>();
+    if (!l) return;
+    out.push_back({l->buffer, {}});
+    for (const Expr& x : l->index) out.back().index.push_back(axisSum(x, s));
+  });
+  for (const Expr& root : roots) look(root);
+  return out;
 }
 
 /// Loads of a list of expressions in lanes: a gather or a strided one counts for every lane.
-double loadCost(const std::vector<Expr>& roots, const Stage& s, const StageSet& set, int vectorAxis,
-                int lanes) {
+double loadCost(const std::vector<Loaded>& loads, const Layout& layout, int vectorAxis, int lanes) {
   double cost = 0;
-  std::unordered_map<Hash, bool> seen;
-  for (const Expr& root : roots)
-    for (const Expr& e : loadsOf(root)) {
-      if (!seen.emplace(e.hash(), true).second) continue;
-      const Load* l = e.as<Load>();
-      double one = 1;
-      const size_t innermost = innermostOf(set, l->buffer, l->index.size());
-      for (size_t d = 0; d < l->index.size(); d++) {
-        const AxisSum sum = axisSum(l->index[d], s);
-        if (!sum.known) one = lanes;
-        for (const auto& [axis, c] : sum.terms)
-          if (axis == vectorAxis && (d != innermost || c != 1)) one = lanes / 2.0;
-      }
-      cost += one;
+  for (const Loaded& l : loads) {
+    double one = 1;
+    const size_t innermost = layout.innermost(l.buffer, l.index.size());
+    for (size_t d = 0; d < l.index.size(); d++) {
+      if (!l.index[d].known) one = lanes;
+      for (const auto& [axis, c] : l.index[d].terms)
+        if (axis == vectorAxis && (d != innermost || c != 1)) one = lanes / 2.0;
     }
+    cost += one;
+  }
   return cost;
 }
 
@@ -122,9 +158,7 @@ bool multiplies(const Accumulator& a, std::initializer_list<DType> types) {
          });
 }
 
-}  // namespace
-
-StageWork workOf(const Stage& s, const StageSet& set) {
+StageWork workOf(const Stage& s, const Layout& layout) {
   StageWork w;
   w.contraction = s.contraction;
   if (s.contraction) {
@@ -139,42 +173,55 @@ StageWork workOf(const Stage& s, const StageSet& set) {
     for (const Expr& e : a.values) inner.push_back(e), w.slots += 1;
   for (const StageStore& store : s.outer) outer.push_back(store.value);
   std::map<int, double> votes;  // an axis shorter than the lanes counts for what it fills of them
-  const auto vote = [&](const std::string& buffer, const std::vector<Expr>& index, double weight) {
-    if (index.empty()) return;
-    for (const auto& [axis, c] : axisSum(index[innermostOf(set, buffer, index.size())], s).terms)
+  const auto vote = [&](const AxisSum& index, double weight) {
+    for (const auto& [axis, c] : index.terms)
       if (c == 1)
         votes[axis] += weight * std::min(1.0, static_cast<double>(s.axes[axis].extent) / kLanes);
   };
+  const auto innermost = [&](const std::string& buffer, const auto& index) -> decltype(auto) {
+    return index[layout.innermost(buffer, index.size())];
+  };
   for (const Expr& e : inner)
-    for (const Expr& l : loadsOf(e)) vote(l.as<Load>()->buffer, l.as<Load>()->index, 2);
+    for (const Loaded& l : loadedBy({e}, s))
+      if (!l.index.empty()) vote(innermost(l.buffer, l.index), 2);
   for (const auto* stores : {&s.inner, &s.outer})
     for (const StageStore& store : *stores) {
-      vote(store.buffer, store.index, s.contraction ? 100 : stores == &s.inner ? 3 : 1);
+      if (!store.index.empty())
+        vote(axisSum(innermost(store.buffer, store.index), s), s.contraction        ? 100
+                                                               : stores == &s.inner ? 3
+                                                                                    : 1);
       w.elementBytes = std::max(w.elementBytes, bytes(store.value.type()));
     }
   double best = 0;
   for (const auto& [axis, n] : votes)
     if (n > best && !(s.contraction && s.axes[axis].reduce)) best = n, w.vectorAxis = axis;
   if (s.contraction)  // lanes run over the constant's axis: it is packed at compile time
-    for (const Expr& l : loadsOf(s.accumulators[0].values[0])) {
-      const auto b = std::ranges::find(set.buffers, l.as<Load>()->buffer, &PlanBuffer::name);
-      if (b == set.buffers.end() || b->kind != PlanBuffer::Constant) continue;
-      for (const Expr& e : l.as<Load>()->index)
-        for (const auto& [axis, c] : axisSum(e, s).terms)
-          if (!s.axes[axis].reduce && s.axes[axis].extent >= 8) w.vectorAxis = axis;
-    }
+    for (const Loaded& l : loadedBy({s.accumulators[0].values[0]}, s))
+      for (const AxisSum& e : l.index)
+        for (const auto& [axis, c] : e.terms)
+          if (layout.isConstant(l.buffer) && !s.axes[axis].reduce && s.axes[axis].extent >= 8)
+            w.vectorAxis = axis;
   if (w.vectorAxis < 0 && !s.axes.empty()) w.vectorAxis = static_cast<int>(s.axes.size()) - 1;
-  const std::string innermost = w.vectorAxis < 0 ? "" : s.axes[w.vectorAxis].var;
-  w.slots += slotsOfAll(inner, innermost);
-  w.outerSlots = slotsOfAll(outer, innermost);
-  w.loads = loadCost(inner, s, set, w.vectorAxis, kLanes);
-  w.outerLoads = loadCost(outer, s, set, w.vectorAxis, kLanes);
+  const std::string along = w.vectorAxis < 0 ? "" : s.axes[w.vectorAxis].var;
+  w.slots += slotsOfAll(inner, along);
+  w.outerSlots = slotsOfAll(outer, along);
+  w.loads = loadCost(loadedBy(inner, s), layout, w.vectorAxis, kLanes);
+  w.outerLoads = loadCost(loadedBy(outer, s), layout, w.vectorAxis, kLanes);
   w.stores = static_cast<double>(s.inner.size());
   w.outerStores = static_cast<double>(s.outer.size());
   w.chain = s.contraction ? 0 : chainOf(inner);
   w.registers =
       std::max(registersOf(inner) + static_cast<int>(s.accumulators.size()), registersOf(outer));
   return w;
+}
+
+}  // namespace
+
+std::vector<StageWork> worksOf(const StageSet& set) {
+  const Layout layout(set);
+  std::vector<StageWork> out;
+  for (const Stage& s : set.stages) out.push_back(workOf(s, layout));
+  return out;
 }
 
 }  // namespace tektite
