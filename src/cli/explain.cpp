@@ -17,8 +17,8 @@ std::shared_ptr<const Program> plan(const Prepared& p, bool unfused) {
   options.fusion.unfused = unfused;
   options.code = false;
   options.resources = !unfused;
-  if (unfused && !p.options.target.hasExplicitMemory())
-    options.interpret = true;  // its kernels aren't looked at
+  if (unfused && p.options.target.kind == "cpu")
+    options.interpret = true;  // its kernels aren't looked at, and keep nothing in the arena
   return compile(p.graph, options);
 }
 

@@ -182,14 +182,18 @@ class TilingCosts::Evaluation {
       sizes_.push_back({n, static_cast<int>(b)});
     }
     std::ranges::sort(sizes_);
-    double used = 0;
+    double used = 0, outside = 0, largest = 0;  // of a team's memory
     for (const auto& [n, b] : sizes_) {
       used += n;
+      if (used > l2_) outside += n;
+      largest = std::max(largest, bytesOf(g_.buffers[b], bytes(set_.buffers[b].type.dtype)));
       out_.space[b] = used <= l1_ ? "l1" : "l2";
       outgrown_ = outgrown_ || used > l2_;
     }
     out_.cost.scratchBytes = static_cast<int64_t>(used);
     out_.overflow = std::max<int64_t>(0, out_.cost.scratchBytes - scratchLevel(target_).bytes);
+    out_.outside =
+        target_.kind == "gpu" ? std::max(0.0, outside * executions(t_.grid) - largest) : 0;
     for (size_t b = 0; b < g_.buffers.size(); b++)
       if (out_.sharing[b] >= 0) out_.space[b] = out_.space[out_.sharing[b]];
   }

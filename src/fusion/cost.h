@@ -48,7 +48,8 @@ struct Tiled {
   std::vector<int> held;  ///< of each buffer: lives inside so many tile loops
   int64_t warm = 0;       ///< tiles of the sliding axis that run before the first
   int64_t overflow = 0;   ///< bytes that no memory has: scratch beyond scratchLevel's
-  int64_t steps = 0;      ///< of the search that found it: stages looked at
+  double outside = 0;  ///< bytes of a GPU's teams in main beyond those of the largest value there
+  int64_t steps = 0;   ///< of the search that found it: stages looked at
   Cost cost;
 };
 /// The cost model: tilings of one group, one after the other.

@@ -130,7 +130,7 @@ int64_t mainScratchOf(const GroupPlan& plan, const Target& target) {
     for (const int64_t n : sizes)
       if ((room -= n) < 0) all += n * tiles;
   }
-  return all > target.last().bytes ? all : 0;
+  return all;
 }
 
 }  // namespace tektite

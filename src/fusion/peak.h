@@ -33,7 +33,7 @@ class PeakMemory {
 };
 
 /// Bytes that a kernel keeps in main memory while it runs: scratch of teams that shared memory doesn't hold, and what a scan keeps from step
-/// to step. What the last cache holds doesn't count.
+/// to step where the last cache doesn't hold it.
 int64_t mainScratchOf(const GroupPlan&, const Target&);
 
 }  // namespace tektite

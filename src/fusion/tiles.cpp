@@ -20,13 +20,20 @@ constexpr int64_t kTeamTile = 64, kTeamSide = 8;  // of a product's rows and col
 
 constexpr int kMostExchanges = 8;
 
+constexpr double kLeanTime = 1.1;  // that memory outside of a GPU's teams may cost to be spared
+
 constexpr int64_t kThinTile = 16;  // of the innermost loop, where memories are explicit
 
 class Search {
  public:
   Search(const GroupShape& g, const StageSet& set, const std::vector<StageWork>& work,
-         const Target& target, int sync)
-      : g_(g), work_(work), target_(target), sync_(sync), costs_(g, set, work, target) {
+         const Target& target, int sync, bool lean = false)
+      : g_(g),
+        work_(work),
+        target_(target),
+        sync_(sync),
+        lean_(lean),
+        costs_(g, set, work, target) {
     for (int axis : g.rootAxes) extents_.push_back(g.stages[g.root].extents[axis]);
     contraction_ = std::ranges::any_of(work, &StageWork::contraction);
     for (size_t j = 0; j < extents_.size(); j++) sizes_.push_back(sizes(j));
@@ -96,6 +103,7 @@ class Search {
   const std::vector<StageWork>& work_;
   const Target& target_;
   const int sync_;
+  const bool lean_;  // teams keep little in main, before time
   TilingCosts costs_;
   std::vector<int64_t> extents_;
   std::vector<std::vector<int64_t>> sizes_;  // to try, of each axis
@@ -233,7 +241,8 @@ class Search {
     }
   }
   /// Within the budget of recomputation first, then by time.
-  static bool isBetter(const Tiled& a, const Tiled& b) {
+  bool isBetter(const Tiled& a, const Tiled& b) const {
+    if (lean_ && a.outside != b.outside) return a.outside < b.outside;
     if (a.overflow != b.overflow) return a.overflow < b.overflow;
     const double x = std::max(a.cost.recompute / a.cost.mostRecompute, 1.0),
                  y = std::max(b.cost.recompute / b.cost.mostRecompute, 1.0);
@@ -340,6 +349,12 @@ Tiled chooseTiles(GroupShape& g, const StageSet& set, const std::vector<StageWor
   setRoot(g, root, axes);
   keepOwners(g);
   Tiled best = Search(g, set, work, target, -1).run();
+  if (best.outside > 0) {
+    Tiled lean = Search(g, set, work, target, -1, true).run();
+    best.steps = lean.steps += best.steps;
+    if (lean.outside < best.outside && lean.cost.seconds < kLeanTime * best.cost.seconds)
+      best = std::move(lean);
+  }
   const int split = sync ? syncStage(g, work) : -1;
   if (split < 0) return best;
   // All stages before must follow the split axis; those behind run in the last tile.
