@@ -270,7 +270,8 @@ void Body::prefetch(const Copy& c, size_t axis) {
     for (const Expr& e : c.from.index) ref.index.push_back(now(e));
     const Address a = address(ref);
     out_.call("", "void", "llvm.prefetch.p0",
-              fmt::format("ptr {}, i32 0, i32 3, i32 1", pointer(a)), "ptr, i32, i32, i32");
+              fmt::format("ptr {}, i32 0, i32 {}, i32 1", pointer(a), c.level.empty() ? 3 : 2),
+              "ptr, i32, i32, i32");
     return;
   }
   const auto extent = asInteger(now(c.axes[axis].extent));

@@ -12,8 +12,8 @@ bool reads(const Expr& e, const std::string& buffer) {
                                   [&](const Expr& l) { return l.as<Load>()->buffer == buffer; });
 }
 
-/// Does the stage read `from` only for this store's value, at this store's element? What the accumulators share with the stored
-/// value is computed once, before the store.
+}  // namespace
+
 bool readsOnlyThere(const Stage& s, const StageStore& store, const std::string& from) {
   for (const Expr& l : loadsOf(store.value))
     if (l.as<Load>()->buffer == from && !(l.as<Load>()->index == store.index)) return false;
@@ -28,8 +28,6 @@ bool readsOnlyThere(const Stage& s, const StageStore& store, const std::string& 
     }
   return reads(store.value, from) && !store.guard;
 }
-
-}  // namespace
 
 void findInPlace(StageSet& set) {
   set.inPlace.assign(set.buffers.size(), -1);

@@ -18,6 +18,9 @@ struct StageSet {
   bool scatters = false;  ///< a stage stores where another one stored before
 };
 void findInPlace(StageSet&);
+/// Does the stage read `buffer` only for this store's value, at this store's element? What the accumulators share with the stored value is
+/// computed once, before the store.
+bool readsOnlyThere(const Stage&, const StageStore&, const std::string& buffer);
 StageSet formStages(const Graph& body, const Defs&);
 
 /// Every load of a stage, each distinct one once.

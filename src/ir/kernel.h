@@ -71,8 +71,9 @@ struct Copy {             // bulk: a nest of plain stores handed to an engine
   std::optional<Ref> to;  // without: a prefetch
   Ref from;
   std::vector<CopyAxis> axes;
-  Expr fill;          // null: none
-  std::string queue;  // "": synchronous
+  Expr fill;               // null: none
+  std::string queue;       // "": synchronous
+  std::string level = {};  // of a prefetch: comes no nearer than that; "": the nearest
 };
 struct Sync {
   enum Kind : uint8_t { Shared, Grid, Last, Queue } kind;

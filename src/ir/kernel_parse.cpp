@@ -269,8 +269,12 @@ class Parser {
     Copy c;
     const size_t outer = scope_.size();
     for (const CopyAxis& a : axesAhead()) bindVariable(a.var);
+    if (in_.accept("@")) {
+      c.level = in_.name("a level");
+      in_.expect("<-");
+    }
     c.from = ref();
-    if (in_.accept("<-")) {
+    if (c.level.empty() && in_.accept("<-")) {
       c.to = std::move(c.from);
       c.from = ref();
     }

@@ -151,7 +151,8 @@ class Printer {
                        exprs(t.values), t.stream ? " stream" : "");
   }
   static std::string copyText(const Copy& c) {
-    std::string out = "copy " + (c.to ? refText(*c.to) + " <- " : "") + refText(c.from);
+    const std::string to = c.to ? refText(*c.to) : c.level.empty() ? "" : "@" + c.level;
+    std::string out = "copy " + to + (to.empty() ? "" : " <- ") + refText(c.from);
     out += " for " + join(c.axes, [](const CopyAxis& a) {
              return fmt::format("{} in {}", a.var, toText(a.extent));
            });

@@ -232,28 +232,16 @@ class Nest {
 
   /// Prefetches what the tile after this one reads at the register tile's place.
   void fetchAhead(Block& out) const {
-    std::vector<Expr> done;
-    const auto fetch = [&](const Expr& e) {
-      for (const Expr& x : loadsOf(e)) {
-        if (std::ranges::any_of(done, [&](const Expr& d) { return d == x; })) continue;
-        done.push_back(x);
-        for (const StageSchedule::Ahead& a : schedule_.ahead) {
-          if (x.as<Load>()->buffer != a.buffer) continue;
-          const Expr here = translate(x);
-          Copy c{{}, {here.as<Load>()->buffer, {}}, {}, {}, ""};
-          for (const Expr& i : here.as<Load>()->index)
-            c.from.index.push_back(substitute(
-                i, {{a.tile, var(a.tile) + Expr(1)}, {"v", Expr(0)}, {"l", var("next")}}));
-          if (unroll_ > 1) c.axes.push_back({"u", unroll_});
-          c.axes.push_back({"next", int64_t{vectors_} * schedule_.lanes});
-          out.push_back({std::move(c), ""});
-        }
-      }
-    };
-    for (const auto* stores : {&stage_.inner, &stage_.outer})
-      for (const StageStore& s : *stores) fetch(s.value);
-    for (const Accumulator& a : stage_.accumulators)
-      for (const Expr& e : a.values) fetch(e);
+    for (const StageSchedule::Ahead& a : schedule_.ahead) {
+      const Expr here = translate(a.element);
+      Copy c{{}, {here.as<Load>()->buffer, {}}, {}, {}, "", a.level};
+      for (const Expr& i : here.as<Load>()->index)
+        c.from.index.push_back(
+            substitute(i, {{a.tile, var(a.tile) + Expr(1)}, {"v", Expr(0)}, {"l", var("next")}}));
+      if (unroll_ > 1) c.axes.push_back({"u", unroll_});
+      c.axes.push_back({"next", int64_t{vectors_} * schedule_.lanes});
+      out.push_back({std::move(c), ""});
+    }
   }
 
   /// The registers of an accumulator: [unroll][vectors * lanes], dimensions of 1 left out.

@@ -3,55 +3,131 @@
 #include <algorithm>
 #include <set>
 
+#include "fusion/stages.h"
 #include "ir/bytes.h"
 #include "schedule/layout.h"
 
 namespace tektite {
 namespace {
 
-/// Bytes of a buffer that one execution of the stage touches.
-int64_t touched(const Stage& stage, const StageAccess& a) {
-  int64_t n = bytes(a.buffer->type.dtype);
+/// Bytes of an element's buffer that one execution of the stage touches.
+int64_t touched(const GroupPlan& plan, const Stage& stage, const Load& l) {
+  int64_t n = bytes(plan.buffer(l.buffer).type.dtype);
   for (const StageAxis& axis : stage.axes)
-    if (mentions(a.index, axis.var)) n *= std::min(axis.region.size, axis.extent);
+    if (mentions(l.index, axis.var)) n *= std::min(axis.region.size, axis.extent);
   return n;
 }
 
 /// Does the place that the stage reads move with the tile?
-bool moves(const Stage& stage, const StageAccess& a, const std::string& tile) {
-  return std::ranges::any_of(stage.axes, [&](const StageAxis& axis) {
-    return mentions(a.index, axis.var) && mentions({axis.region.base}, tile);
-  });
+bool moves(const Stage& stage, const Load& l, const std::string& tile) {
+  return mentions(l.index, tile) || std::ranges::any_of(stage.axes, [&](const StageAxis& axis) {
+           return mentions(l.index, axis.var) && mentions({axis.region.base}, tile);
+         });
+}
+
+/// The stage's axes, those first along which the access moves most; nothing where it doesn't move by a fixed step along one of them.
+std::vector<const StageAxis*> byStride(const PlanBuffer& b, const std::vector<Expr>& index,
+                                       const Stage& stage) {
+  std::vector<std::pair<int64_t, const StageAxis*>> axes;
+  for (const StageAxis& a : stage.axes) {
+    const int64_t step = strideAlong(b, index, a.var).value_or(0);
+    if (step <= 0) return {};
+    axes.emplace_back(step, &a);
+  }
+  std::ranges::stable_sort(axes, [](const auto& x, const auto& y) { return x.first > y.first; });
+  std::vector<const StageAxis*> out;
+  for (const auto& [step, axis] : axes) out.push_back(axis);
+  return out;
+}
+
+bool sameRegion(const StageAxis& a, const StageAxis& b) {
+  return a.extent == b.extent && a.region.size == b.region.size && a.region.base == b.region.base;
+}
+
+/// The element that stage `by` would read if it walked over what `reader` reads there; null where it doesn't walk over just that.
+Expr walkedBy(const GroupPlan& plan, const Stage& by, const Stage& reader, const Expr& element) {
+  const Load& l = *element.as<Load>();
+  const StageStore* store = !by.inner.empty()   ? &by.inner[0]
+                            : !by.outer.empty() ? &by.outer[0]
+                                                : nullptr;
+  if (!store) return {};
+  const auto from = byStride(plan.buffer(l.buffer), l.index, reader),
+             to = byStride(plan.buffer(store->buffer), store->index, by);
+  if (from.empty() || from.size() != to.size()) return {};
+  std::unordered_map<std::string, Expr> names;
+  for (size_t i = 0; i < from.size(); i++) {
+    if (!sameRegion(*from[i], *to[i])) return {};
+    names.emplace(from[i]->var, var(to[i]->var));
+  }
+  return substitute(element, names);
+}
+
+/// Loads that lie side by side along the lanes of a nest that has room for prefetches.
+bool fits(const GroupPlan& plan, const Stage& stage, const StageSchedule& s, const Expr& element) {
+  const Load& l = *element.as<Load>();
+  return !stage.contraction && s.vectorAxis >= 0 && !s.apart && !s.across &&
+         strideAlong(plan.buffer(l.buffer), l.index, stage.axes[s.vectorAxis].var) == 1;
+}
+
+/// Arithmetic of a point, of what takes most: stored values and sums share.
+double arithmetic(const Stage& stage) {
+  double most = 0;
+  for (const StageStore& s : stage.inner) most = std::max(most, slotsOf(s.value));
+  for (const Accumulator& a : stage.accumulators)
+    for (const Expr& e : a.values) most = std::max(most, slotsOf(e));
+  for (const StageStore& s : stage.outer)
+    if (stage.accumulators.empty()) most = std::max(most, slotsOf(s.value));
+  return most;
+}
+
+bool inTile(const TileList& list, const Stage& stage) {
+  return stage.depth == static_cast<int>(list.tiles.size()) && !stage.after;
+}
+
+/// Which of the stages behind `reader` fetches what that will read in the next tile: the one with the most arithmetic, under which memory
+/// has time, the last of equals. The element there is null where none can.
+std::pair<size_t, Expr> bestPlace(const GroupPlan& plan, const TileList& list,
+                                  const std::vector<StageSchedule>& schedule, size_t reader,
+                                  const Expr& element) {
+  std::pair<size_t, Expr> best = {0, {}};
+  double most = -1;
+  for (size_t k = reader + 1; k < list.stages.size(); k++) {
+    const Stage& stage = list.stages[k];
+    if (!inTile(list, stage) || arithmetic(stage) < most) continue;
+    const Expr there = walkedBy(plan, stage, list.stages[reader], element);
+    if (!there || !fits(plan, stage, schedule[k], there)) continue;
+    most = arithmetic(stage);
+    best = {k, there};
+  }
+  return best;
 }
 
 }  // namespace
 
 void fetchAhead(const GroupPlan& plan, const Target& target, Schedule& schedule) {
-  const Level* near = target.level("l2");
+  const Level *near = target.level("l2"), *nearest = target.level("l1");
   if (!near || target.kind != "cpu") return;
   for (size_t l = 0; l < plan.lists.size(); l++) {
     const TileList& list = plan.lists[l];
     if (list.tiles.empty()) continue;
     const std::string& tile = list.tiles.back().var;
-    std::set<std::string> read, fetched;
+    std::set<std::string> seen;
     for (size_t k = 0; k < list.stages.size(); k++) {
-      const Stage& stage = list.stages[k];
-      StageSchedule& s = schedule.lists[l][k];
-      if (stage.depth != static_cast<int>(list.tiles.size())) continue;
-      for (const StageAccess& a : accessesOf(plan, stage)) {
-        const std::string& name = a.buffer->name;
-        const int64_t size = bytesOf(a.buffer->type);
-        if (a.isStore || a.buffer->kind != PlanBuffer::Input || size <= near->bytes) continue;
-        const bool again = read.count(name) != 0;
-        if (again && !fetched.count(name) && !stage.contraction && s.vectorAxis >= 0 && !s.apart &&
-            !s.across && touched(stage, a) <= near->bytes / 8 && moves(stage, a, tile) &&
-            strideAlong(*a.buffer, a.index, stage.axes[s.vectorAxis].var) == 1) {
-          s.ahead.push_back({name, tile});
-          fetched.insert(name);
-        }
+      const Stage& reader = list.stages[k];
+      if (!inTile(list, reader)) continue;
+      std::set<std::string> mine;
+      for (const Expr& e : loadsOf(reader)) {
+        const Load& element = *e.as<Load>();
+        const PlanBuffer& b = plan.buffer(element.buffer);
+        if (b.kind != PlanBuffer::Input || bytesOf(b.type) <= near->bytes || seen.count(b.name) ||
+            touched(plan, reader, element) > near->bytes / 8 || !moves(reader, element, tile))
+          continue;
+        mine.insert(b.name);
+        const auto [by, there] = bestPlace(plan, list, schedule.lists[l], k, e);
+        const bool crowded = nearest && crowdsSets(b, element.index, reader, nearest->bytes);
+        if (there) schedule.lists[l][by].ahead.push_back({there, tile, crowded ? near->name : ""});
       }
-      for (const StageAccess& a : accessesOf(plan, stage))
-        if (!a.isStore) read.insert(a.buffer->name);
+      seen.insert(mine.begin(), mine.end());
     }
   }
 }

@@ -8,6 +8,9 @@
 namespace tektite {
 namespace {
 
+constexpr int64_t kLine = 64, kWays = 8;  // of near caches
+constexpr int64_t kMostLines = 1 << 16;   // looked at
+
 std::vector<int> orderOf(const PlanBuffer& b) {
   if (!b.order.empty()) return b.order;
   std::vector<int> order(b.type.rank());
@@ -54,6 +57,38 @@ std::optional<int64_t> strideAlong(const PlanBuffer& b, const std::vector<Expr>&
     }
   }
   return step;
+}
+
+bool crowdsSets(const PlanBuffer& b, const std::vector<Expr>& index, const Stage& stage,
+                int64_t cacheBytes) {
+  const int64_t period = cacheBytes / kWays / kLine;
+  std::vector<std::pair<int64_t, int64_t>> walks;  // step in bytes, number
+  for (const StageAxis& a : stage.axes)
+    if (const int64_t step = std::abs(strideAlong(b, index, a.var).value_or(0)))
+      walks.emplace_back(step * bytes(b.type.dtype), std::min(a.region.size, a.extent));
+  std::ranges::sort(walks);
+  int64_t run = bytes(b.type.dtype), runs = 1;  // bytes side by side
+  std::vector<int64_t> starts = {0};
+  for (const auto& [step, n] : walks) {
+    if (step <= run) {
+      run = std::max(run, n * step);
+      continue;
+    }
+    runs *= n;
+    if (runs > kMostLines) return false;
+    std::vector<int64_t> next;
+    for (const int64_t start : starts)
+      for (int64_t i = 0; i < n; i++) next.push_back(start + i * step);
+    starts = std::move(next);
+  }
+  const int64_t lines = (run + kLine - 1) / kLine;
+  if (period < 1 || lines * runs > kMostLines) return false;
+  std::vector<int64_t> held(static_cast<size_t>(period));
+  for (const int64_t start : starts)
+    for (int64_t i = 0; i < lines; i++) held[static_cast<size_t>((start / kLine + i) % period)]++;
+  int64_t crowded = 0;
+  for (const int64_t n : held) crowded += n > kWays ? n : 0;
+  return crowded * 2 > lines * runs;
 }
 
 std::vector<StageAccess> accessesOf(const GroupPlan& plan, const Stage& stage) {

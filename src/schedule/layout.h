@@ -16,8 +16,6 @@ std::vector<int64_t> memoryStrides(const PlanBuffer&);
 /// By how many elements an access moves when `var` grows by 1; nothing where it isn't affine in `var`.
 std::optional<int64_t> strideAlong(const PlanBuffer&, const std::vector<Expr>& index,
                                    const std::string& var);
-/// Does any index mention `var`?
-
 /// One load or store of a stage.
 struct StageAccess {
   const PlanBuffer* buffer;
@@ -25,6 +23,10 @@ struct StageAccess {
   bool isStore;
   bool reduced;  ///< at every point of the reduce axes too, not once a space point
 };
+/// Do most lines of what one execution of the stage touches there lie in sets of a cache of so many bytes that can't hold all of theirs?
+/// Rows whose distance is a multiple of a large power of two do.
+bool crowdsSets(const PlanBuffer&, const std::vector<Expr>& index, const Stage&,
+                int64_t cacheBytes);
 /// Everything that a stage touches, stores and loads of one expression in its order; guards and indices that read data count.
 std::vector<StageAccess> accessesOf(const GroupPlan&, const Stage&);
 

@@ -28,9 +28,12 @@ struct StageSchedule {
   std::string
       dotRow;  ///< its operand that is the same for all lanes; in `packed` where it goes through rows of its own
   struct Ahead {
-    std::string buffer, tile;
+    Expr element;  ///< a load at the stage's point
+    std::string tile;
+    std::string level;  ///< no nearer than that; "": the nearest
   };
-  std::vector<Ahead> ahead;  ///< operands whose elements of the tile after this one are prefetched
+  std::vector<Ahead>
+      ahead;  ///< what the tile after this one reads at the point's place is prefetched
   int64_t panel() const { return int64_t{lanes} * vectors; }
 };
 
