@@ -91,7 +91,9 @@ void keep(GroupPlan& plan, TileList& list, const PlanBuffer& b, int64_t cacheByt
   if (to.empty()) {
     PlanBuffer kept;
     kept.kind = PlanBuffer::Scratch;
-    kept.name = to = b.name + "_kept";
+    to = b.name + "_kept";
+    while (std::ranges::count(plan.buffers, to, &PlanBuffer::name)) to += "_";  // of another list
+    kept.name = to;
     kept.value = b.value;
     kept.type = b.type;
     kept.space = "l2";

@@ -238,9 +238,6 @@ void packOperands(GroupPlan& plan, Schedule& schedule, const Target& target,
           continue;
         const bool row = from == choice.dotRow;
         if (!row && !mentions(e.as<Load>()->index, v)) continue;
-        if (source.kind != PlanBuffer::Constant && choice.dotAxis < 0 &&
-            strideAlong(source, e.as<Load>()->index, v) == 1)
-          continue;
         const bool constant = source.kind == PlanBuffer::Constant;  // packed once for all tiles
         Panels p =
             panelsOf(e, stage, choice, constant ? plan.lists[l].tiles : std::vector<TileAxis>{});

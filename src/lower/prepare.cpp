@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "fusion/orders.h"
+#include "lower/block_products.h"
 #include "lower/cut_chains.h"
 #include "lower/keep_read.h"
 #include "lower/lower.h"
@@ -23,47 +24,6 @@ void forEachExpr(Stage& stage, const std::function<void(Expr&)>& change) {
   for (StageStore& s : stage.outer) store(s);
   for (Accumulator& a : stage.accumulators)
     for (Expr& e : a.values) change(e);
-}
-
-// ---- reductions across tiles
-
-/// Splits the stage whose reduce axis the grid tiles: partial results of each tile, then their combination in index order.
-void splitSync(GroupPlan& plan, TileList& list, int at) {
-  Stage& partial = list.stages[at];
-  const TileAxis& tile = list.tiles.back();
-  Stage final;
-  final.comment = partial.comment;
-  final.depth = partial.depth;
-  std::vector<Expr> place = {var(tile.var)}, read = {var("part")};
-  std::vector<Expr> shape = {tile.count()};
-  std::vector<Region> region = {{Expr(0), tile.count()}};
-  for (const StageAxis& a : partial.axes) {
-    if (a.reduce) continue;
-    final.axes.push_back(a);
-    place.push_back(var(a.var));
-    read.push_back(var(a.var));
-    shape.push_back(a.extent);
-    region.push_back({Expr(0), a.extent});
-  }
-  final.axes.push_back({"part", tile.count(), true, {Expr(0), tile.count()}});
-  final.outer = std::move(partial.outer);
-  partial.outer.clear();
-  for (Accumulator& a : partial.accumulators) {
-    Accumulator joined{a.combine, {}, a.names};
-    for (size_t c = 0; c < a.names.size(); c++) {
-      PlanBuffer b;
-      b.kind = PlanBuffer::Scratch;
-      b.name = "part_" + a.names[c];
-      b.type = {a.combine.types[c], shape};
-      b.space = "main";
-      b.region = region;
-      joined.values.push_back(load(b.name, a.combine.types[c], read));
-      partial.outer.push_back({b.name, place, var(a.names[c], a.combine.types[c]), "", {}});
-      plan.buffers.push_back(std::move(b));
-    }
-    final.accumulators.push_back(std::move(joined));
-  }
-  list.stages.insert(list.stages.begin() + at + 1, std::move(final));
 }
 
 // ---- axes of one element, and axes that are one in memory
@@ -301,8 +261,9 @@ GroupPlan prepare(const GroupPlan& in, const Target& target) {
     stages.insert(stages.end(), list.stages.begin(), list.stages.end());
   spreadOrders(plan.buffers, stages);
   for (TileList& list : plan.lists) {
-    if (list.sync >= 0) splitSync(plan, list, list.sync);
+    if (list.sync >= 0) splitPartials(plan, list, list.sync, false);
     if (plan.lists.size() == 1) walkByPieces(plan, list, target);
+    blockProducts(plan, list, target);
     Ranges tiles;
     for (const TileAxis& t : list.tiles) tiles[t.var] = {0, std::max<int64_t>(t.count() - 1, 0)};
     for (Stage& stage : list.stages) dropUnitAxes(stage, tiles);

@@ -7,6 +7,7 @@
 #include "schedule/choose.h"
 #include "schedule/dot.h"
 #include "schedule/layout.h"
+#include "schedule/panels.h"
 #include "schedule/schedule.h"
 #include "support/check.h"
 
@@ -91,11 +92,6 @@ double multiplicationsOf(const Stage& stage, const std::vector<Expr>& index) {
   return n;
 }
 
-int64_t roomForPanels(const Target& target) {
-  const Level* l2 = target.level("l2");
-  return l2 ? l2->bytes / 2 : INT64_MAX;  // the rest is for what goes by
-}
-
 /// What panels of an operand take for one execution of the stage.
 int64_t panelBytes(const Stage& stage, const std::vector<Expr>& index, int64_t elementBytes) {
   int64_t n = elementBytes;
@@ -129,9 +125,17 @@ Operands operandsAlong(const TileList& list, const Stage& stage,
     if (!a.reduced || a.isStore || step == 0) continue;
     if (a.buffer->kind == PlanBuffer::Constant) {
       out.packed.push_back(a.buffer->name);
+      continue;
+    }
+    const bool fits =
+        panelBytes(stage, a.index, bytes(a.buffer->type.dtype)) <= roomForPanels(target);
+    const double uses = multiplicationsOf(stage, a.index) * packReuse(list, axis, a.index);
+    if (step == 1 && fits && wantsPanels(*a.buffer, a.index, stage, axis, target)) {
+      out.packed.push_back(a.buffer->name);
+      out.cost += 2 / uses;
     } else if (step == 1) {
       out.direct = true;
-    } else if (panelBytes(stage, a.index, bytes(a.buffer->type.dtype)) > roomForPanels(target)) {
+    } else if (!fits) {
       out.direct = true;
       out.cost += 0.75 * lanes;  // too much to hold: gathered at each multiplication
     } else {  // packed by the kernel itself, in blocks that are transposed in registers where elements lie side by side along another axis
@@ -139,8 +143,7 @@ Operands operandsAlong(const TileList& list, const Stage& stage,
       const bool blocks = std::ranges::any_of(stage.axes, [&](const StageAxis& other) {
         return strideAlong(*a.buffer, a.index, other.var) == 1;
       });
-      out.cost += (blocks ? 0.5 : 1.5) * lanes /
-                  (multiplicationsOf(stage, a.index) * packReuse(list, axis, a.index));
+      out.cost += (blocks ? 0.5 : 1.5) * lanes / uses;
     }
   }
   return out;
@@ -219,6 +222,27 @@ std::vector<std::pair<bool, bool>> loadsAlong(const std::vector<StageAccess>& ac
 }
 
 }  // namespace
+
+int64_t roomForPanels(const Target& target) {
+  const Level* l2 = target.level("l2");
+  return l2 ? l2->bytes / 2 : INT64_MAX;
+}
+
+bool wantsPanels(const PlanBuffer& b, const std::vector<Expr>& index, const Stage& stage,
+                 const StageAxis& lanes, const Target& target) {
+  const Level* near = target.level("l2");
+  if (!near || b.kind != PlanBuffer::Input || multiplicationsOf(stage, index) < kPanelRows)
+    return false;
+  Stage panel;
+  panel.axes = stage.axes;
+  const auto axis = std::ranges::find(panel.axes, lanes.var, &StageAxis::var);
+  const int64_t element = bytes(b.type.dtype);
+  if (strideAlong(b, index, lanes.var) != 1)
+    return panelBytes(panel, index, element) > roomForPanels(target);
+  axis->region.size = std::min(axis->region.size, kPanelColumns);
+  return panelBytes(panel, index, element) > roomForPanels(target) / 2 ||
+         crowdsSets(b, index, panel, near->bytes);
+}
 
 StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, const Stage& stage,
                                 const Target& target) {

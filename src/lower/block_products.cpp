@@ -1,0 +1,198 @@
+#include "lower/block_products.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "fusion/stages.h"
+#include "schedule/layout.h"
+#include "schedule/panels.h"
+#include "support/check.h"
+
+namespace tektite {
+namespace {
+
+constexpr int64_t kDepthUnit = 16;
+
+struct Product {
+  size_t stage, columns, depth;  // its axes along the lanes, and the one that is reduced
+  Expr operand;                  // what differs along the lanes
+  int64_t rows;
+};
+
+std::optional<size_t> onlyProduct(const TileList& list) {
+  std::optional<size_t> found;
+  for (size_t k = 0; k < list.stages.size(); k++) {
+    const Stage& s = list.stages[k];
+    if (s.after) return {};
+    if (!s.contraction) continue;
+    if (found || s.depth != static_cast<int>(list.tiles.size())) return {};
+    found = k;
+  }
+  return found;
+}
+
+/// A product of two operands that are data, over one axis, whose results lie along an axis of one of them.
+std::optional<Product> productIn(const GroupPlan& plan, const TileList& list) {
+  const auto at = onlyProduct(list);
+  if (!at) return {};
+  const Stage& s = list.stages[*at];
+  if (s.accumulators.size() != 1 || !s.inner.empty() || s.outer.empty() ||
+      s.accumulators[0].combine.types[0] != DType::F32)
+    return {};
+  Product p{*at, s.axes.size(), s.axes.size(), {}, 1};
+  for (size_t a = 0; a < s.axes.size(); a++) {
+    if (s.axes[a].reduce) {
+      if (p.depth < s.axes.size()) return {};
+      p.depth = a;
+    } else if (strideAlong(plan.buffer(s.outer[0].buffer), s.outer[0].index, s.axes[a].var) == 1) {
+      p.columns = a;
+    } else {
+      p.rows *= std::min(s.axes[a].region.size, s.axes[a].extent);
+    }
+  }
+  if (p.depth == s.axes.size() || p.columns == s.axes.size()) return {};
+  for (const Expr& e : loadsOf(s.accumulators[0].values[0])) {
+    const Load& l = *e.as<Load>();
+    if (plan.buffer(l.buffer).kind == PlanBuffer::Constant) return {};
+    if (!mentions(l.index, s.axes[p.columns].var)) continue;
+    if (p.operand || plan.buffer(l.buffer).kind != PlanBuffer::Input ||
+        !mentions(l.index, s.axes[p.depth].var))
+      return {};
+    for (size_t a = 0; a < s.axes.size(); a++)
+      if (a != p.columns && a != p.depth && mentions(l.index, s.axes[a].var) &&
+          s.axes[a].region.size > 1)
+        return {};
+    p.operand = e;
+  }
+  return p.operand ? std::optional(p) : std::nullopt;
+}
+
+/// Cuts an axis of the stage by a new innermost tile loop; the stage moves inside.
+void cut(TileList& list, Stage& s, size_t axis, const char* name, int64_t size) {
+  Region& r = s.axes[axis].region;
+  list.tiles.push_back({name, std::min(r.size, s.axes[axis].extent), size, false});
+  r = {r.base + var(name) * Expr(size), size};
+  s.depth++;
+}
+
+}  // namespace
+
+namespace {
+
+/// How a product is cut: elements of its axes at a time, the whole axis where it isn't cut.
+struct Cuts {
+  int64_t columns, depth, rows;
+  size_t rowAxis;
+};
+
+int64_t sizeOf(const StageAxis& a) { return std::min(a.region.size, a.extent); }
+
+/// The largest size up to `most` that may cut an axis: parts of a tile end where the tile does.
+int64_t partOf(const StageAxis& a, int64_t most, int64_t unit) {
+  int64_t n = std::max(most / unit, int64_t{1}) * unit;
+  if (n >= sizeOf(a)) return sizeOf(a);
+  if (a.region.size < a.extent)
+    while (n > unit && a.region.size % n) n -= unit;
+  return a.region.size >= a.extent || a.region.size % n == 0 ? n : 0;
+}
+
+/// Panels take at most half of what the near cache has left, partial results the other half.
+std::optional<Cuts> cutsOf(const Product& p, const Stage& s, int64_t left, const Target& target) {
+  const StageAxis &columns = s.axes[p.columns], &deep = s.axes[p.depth];
+  const int64_t element = bytes(p.operand.type()), depth = sizeOf(deep),
+                room = std::min(roomForPanels(target), left / 2) / element;
+  if (room < kPanelColumns * kDepthUnit) return {};
+  Cuts out{sizeOf(columns), depth, p.rows, s.axes.size()};
+  int64_t pieces = (depth * kPanelColumns + room - 1) / room;
+  out.depth = std::min(depth, (depth / pieces + kDepthUnit) / kDepthUnit * kDepthUnit);
+  if (out.depth * kPanelColumns > room) out.depth -= kDepthUnit;
+  pieces = (depth + out.depth - 1) / out.depth;
+  if (out.columns * out.depth > room)  // few at a time: the rows that go by want their place too
+    out.columns = partOf(columns, kPanelColumns, kPanelColumns);
+  if (!out.columns) return {};
+  const int64_t most = left / 2 / (pieces * out.columns * bytes(DType::F32));
+  if (pieces == 1 || p.rows <= most) return out;
+  for (size_t a = 0; a < s.axes.size(); a++)
+    if (a != p.columns && a != p.depth &&
+        (out.rowAxis == s.axes.size() || sizeOf(s.axes[a]) > sizeOf(s.axes[out.rowAxis])))
+      out.rowAxis = a;
+  const int64_t others = p.rows / sizeOf(s.axes[out.rowAxis]);
+  out.rows = partOf(s.axes[out.rowAxis], most / others, 1);
+  if (out.rows * others < kPanelRows) return {};
+  return out;
+}
+
+/// Bytes of scratch that a list's stages have already.
+int64_t heldBy(const GroupPlan& plan, const TileList& list) {
+  int64_t n = 0;
+  for (const std::string& name : buffersOf(list.stages))
+    if (const PlanBuffer& b = plan.buffer(name); b.kind == PlanBuffer::Scratch) n += memoryBytes(b);
+  return n;
+}
+
+}  // namespace
+
+void blockProducts(GroupPlan& plan, TileList& list, const Target& target) {
+  const Level* near = target.level("l2");
+  if (target.kind != "cpu" || !near || list.sync >= 0 || plan.canonical) return;
+  const auto p = productIn(plan, list);
+  if (!p || p->rows < kPanelRows) return;
+  Stage& s = list.stages[p->stage];
+  const Load& operand = *p->operand.as<Load>();
+  const StageAxis columns = s.axes[p->columns], deep = s.axes[p->depth];
+  if (!isConstant(deep.region.base, 0) || sizeOf(columns) < kPanelColumns ||
+      !wantsPanels(plan.buffer(operand.buffer), operand.index, s, columns, target))
+    return;
+  const auto cuts = cutsOf(*p, s, near->bytes - heldBy(plan, list), target);
+  if (!cuts || (cuts->columns >= sizeOf(columns) && cuts->depth >= sizeOf(deep))) return;
+  for (size_t k = p->stage + 1; k < list.stages.size(); k++)
+    list.stages[k].after = list.stages[k].depth == s.depth;
+  if (cuts->columns < sizeOf(columns)) cut(list, s, p->columns, "strip", cuts->columns);
+  if (cuts->depth >= sizeOf(deep)) return;
+  if (cuts->rowAxis < s.axes.size() && cuts->rows < sizeOf(s.axes[cuts->rowAxis]))
+    cut(list, s, cuts->rowAxis, "rows", cuts->rows);
+  cut(list, s, p->depth, "deep", cuts->depth);
+  splitPartials(plan, list, static_cast<int>(p->stage), true);
+}
+
+void splitPartials(GroupPlan& plan, TileList& list, int at, bool inside) {
+  Stage& partial = list.stages[at];
+  const TileAxis& tile = list.tiles.back();
+  Stage final;
+  final.comment = partial.comment;
+  final.depth = partial.depth - (inside ? 1 : 0);
+  final.after = inside;
+  std::vector<Expr> place = {var(tile.var)}, read = {var("part")};
+  std::vector<Expr> shape = {tile.count()};
+  std::vector<Region> region = {{Expr(0), tile.count()}};
+  for (const StageAxis& a : partial.axes) {
+    if (a.reduce) continue;
+    final.axes.push_back(a);
+    place.push_back(var(a.var));
+    read.push_back(var(a.var));
+    shape.push_back(a.extent);
+    region.push_back(inside ? a.region : Region{Expr(0), a.extent});
+  }
+  final.axes.push_back({"part", tile.count(), true, {Expr(0), tile.count()}});
+  final.outer = std::move(partial.outer);
+  partial.outer.clear();
+  for (Accumulator& a : partial.accumulators) {
+    Accumulator joined{a.combine, {}, a.names};
+    for (size_t c = 0; c < a.names.size(); c++) {
+      PlanBuffer b;
+      b.kind = PlanBuffer::Scratch;
+      b.name = "part_" + a.names[c];
+      b.type = {a.combine.types[c], shape};
+      b.space = inside ? "l2" : "main";
+      if (inside) b.depth = final.depth;
+      b.region = region;
+      joined.values.push_back(load(b.name, a.combine.types[c], read));
+      partial.outer.push_back({b.name, place, var(a.names[c], a.combine.types[c]), "", {}});
+      plan.buffers.push_back(std::move(b));
+    }
+    final.accumulators.push_back(std::move(joined));
+  }
+  list.stages.insert(list.stages.begin() + at + 1, std::move(final));
+}
+
+}  // namespace tektite
