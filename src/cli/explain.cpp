@@ -11,14 +11,14 @@
 namespace tektite::cli {
 namespace {
 
-/// Planned but not compiled: fast, and enough for counts.
-std::shared_ptr<const Program> plan(const Prepared& p, bool unfused) {
+/// Planned but not compiled: fast, and enough for counts. `shown`: its kernels are looked at.
+std::shared_ptr<const Program> plan(const Prepared& p, bool unfused, bool shown) {
   CompileOptions options = p.options;
   options.fusion.unfused = unfused;
   options.code = false;
-  options.resources = !unfused;
-  if (unfused && p.options.target.kind == "cpu")
-    options.interpret = true;  // its kernels aren't looked at, and keep nothing in the arena
+  options.resources = shown;
+  if (unfused && !shown && p.options.target.kind == "cpu")
+    options.interpret = true;  // its kernels keep nothing in the arena
   return compile(p.graph, options);
 }
 
@@ -45,8 +45,8 @@ int explain(const Options& options) {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (size_t i = 0; i < parts.size(); ++i) {
     const Prepared& p = parts[i];
-    const std::shared_ptr<const Program> fused = plan(p, p.options.fusion.unfused),
-                                         unfused = plan(p, true);
+    const std::shared_ptr<const Program> fused = plan(p, p.options.fusion.unfused, true),
+                                         unfused = plan(p, true, false);
     Report report = makeReport(*fused, unfused.get());
     std::vector<TraceEvent> trace;
     const bool traced = options.given("--trace");
@@ -73,7 +73,7 @@ int why(const Options& options) {
   std::vector<Edge> edges;
   std::map<std::string, bool> named{{a, false}, {b, false}};
   for (const Prepared& p : partsOf(prepareModel(options, progress))) {
-    const std::shared_ptr<const Program> program = plan(p, p.options.fusion.unfused);
+    const std::shared_ptr<const Program> program = plan(p, p.options.fusion.unfused, false);
     const Report report = makeReport(*program, nullptr);
     for (auto& [name, found] : named) found = found || namesNode(report, name);
     for (const Edge& edge : program->ledger.between(a, b)) edges.push_back(edge);
@@ -123,10 +123,10 @@ int whatIf(const Options& options) {
   Report was, is;
   std::vector<Edge> edges;
   for (Prepared& p : partsOf(prepareModel(options, progress))) {
-    const std::shared_ptr<const Program> after = plan(p, p.options.fusion.unfused);
+    const std::shared_ptr<const Program> after = plan(p, p.options.fusion.unfused, false);
     p.options.fusion.cut.clear();
     p.options.fusion.force.clear();
-    const std::shared_ptr<const Program> before = plan(p, p.options.fusion.unfused);
+    const std::shared_ptr<const Program> before = plan(p, p.options.fusion.unfused, false);
     addTotals(was, makeReport(*before, nullptr));
     addTotals(is, makeReport(*after, nullptr));
     for (Edge& edge : turned(before->ledger, after->ledger)) edges.push_back(std::move(edge));
