@@ -345,11 +345,13 @@ void Body::masked(const Expr& condition, const Block& body) {
   std::vector<std::string> masks;
   for (int l = 0; l < lanes_; l++) {
     const Expr c = atLane(condition, l);
-    begin({c});
     const std::string name = fresh("on");
-    const Value v = emit(c);
-    line(fmt::format("const bool {} = {}{};", name, outer.empty() ? "" : outer[l] + " && ",
-                     v.at(1)));
+    inLane(l, {c}, [&] {
+      begin({c});
+      const Value v = emit(c);
+      line(fmt::format("const bool {} = {}{};", name, outer.empty() ? "" : outer[l] + " && ",
+                       v.at(1)));
+    });
     masks.push_back(name);
   }
   masks_ = std::move(masks);

@@ -78,6 +78,7 @@ class Body {
   void masked(const Expr& condition, const Block&);
   bool varies(const Expr&) const;
   Expr atLane(const Expr&, int lane) const;
+  void inLane(int lane, const std::vector<Expr>& values, const std::function<void()>& body);
   void teamLoop(const For&);
   void vectorLoop(const For&, int lanes);
   void ifElse(const If&);

@@ -77,6 +77,20 @@ void Body::storeOnce(const Store& s, const std::vector<Ref>& targets,
 
 Expr Body::atLane(const Expr& e, int lane) const { return substitute(e, {{lane_, Expr(lane)}}); }
 
+/// What each lane has of its own reads alike in all of them: what is known of it in one is forgotten for the next.
+void Body::inLane(int lane, const std::vector<Expr>& values, const std::function<void()>& body) {
+  const bool own = std::any_of(values.begin(), values.end(), [&](const Expr& value) {
+    const auto loads = loadsOf(value);
+    return std::any_of(loads.begin(), loads.end(),
+                       [&](const Expr& e) { return placeOf(e.as<Load>()->buffer).lanes > 0; });
+  });
+  constants_[lane_] = Expr(lane);
+  if (own) memo_.push_back({});
+  body();
+  if (own) memo_.pop_back();
+  constants_.erase(lane_);
+}
+
 bool Body::varies(const Expr& e) const {
   if (!lanes_) return false;
   bool found = false;
@@ -163,13 +177,15 @@ bool Body::storeVector(const Store& s) {
   const auto at = vectorAddress(place, s.targets[0].index);
   if (!at) return false;
   std::string elements;
-  for (int i = 0; i < lanes_; i++) {
-    const Expr value = atLane(s.values[0], i);
-    begin({value});
-    const Value v = emit(value);
-    elements += (i ? ", " : "") +
-                toMemory(place, place.type == DType::Bool ? Value{"(u8)" + v.at(Value::kAtom)} : v);
-  }
+  for (int i = 0; i < lanes_; i++)
+    inLane(i, s.values, [&] {
+      const Expr value = atLane(s.values[0], i);
+      begin({value});
+      const Value v = emit(value);
+      elements +=
+          (i ? ", " : "") +
+          toMemory(place, place.type == DType::Bool ? Value{"(u8)" + v.at(Value::kAtom)} : v);
+    });
   const std::string type = vectorType(place),
                     to = fmt::format("&{}[{}]", place.name, emit(*at).text);
   if (language_.kind == Language::Cuda) {
@@ -197,20 +213,19 @@ void Body::storeLanes(const Store& s) {
     for (size_t k = 0; k < values.size(); k++) {
       Expr value = atLane(values[k], i);
       if (before) {
-        begin({value});
         const std::string name = fresh("v");
-        std::string text;
-        if (masks_.empty()) {
-          line(
-              fmt::format("const {} {} = {};", registerType(value.type()), name, emit(value).text));
-        } else {
+        inLane(i, {value}, [&] {
+          begin({value});
+          if (masks_.empty())
+            return line(fmt::format("const {} {} = {};", registerType(value.type()), name,
+                                    emit(value).text));
           line(fmt::format("{} {};", registerType(value.type()), name));
           open(fmt::format("if ({})", masks_[i]));
           memo_.push_back({});
           line(fmt::format("{} = {};", name, emit(value).text));
           memo_.pop_back();
           close();
-        }
+        });
         variables_[name] = {name, Value::kAtom, value.type()};
         value = var(name, value.type());
       }
@@ -220,17 +235,14 @@ void Body::storeLanes(const Store& s) {
     std::vector<Ref> targets = s.targets;
     for (Ref& r : targets)
       for (Expr& e : r.index) e = atLane(e, i);
-    constants_[lane_] = Expr(i);
-    if (!masks_.empty()) {
+    inLane(i, lanes[i], [&] {
+      if (masks_.empty()) return storeOnce(s, targets, lanes[i]);
       open(fmt::format("if ({})", masks_[i]));
       memo_.push_back({});
-    }
-    storeOnce(s, targets, lanes[i]);
-    if (!masks_.empty()) {
+      storeOnce(s, targets, lanes[i]);
       memo_.pop_back();
       close();
-    }
-    constants_.erase(lane_);
+    });
   }
 }
 

@@ -277,6 +277,19 @@ TEST(CudaOnCpu, HandWrittenKernelsOfTeams) {
   }
 }
 
+TEST(CudaOnCpu, EachLaneHasItsOwn) {
+  const KernelModule one = parseKernels(
+      "kernel lanes(x: f32[64], out y: f32[64], out z: f32[64]) {\n"
+      "  for i in 1 parallel {\n    for t in 16 thread {\n      for l in 4 vector {\n"
+      "        alloc w: f32@reg\n"
+      "        w = x[t * 4 + l] * 2\n"
+      "        y[t * 4 + l] = w\n"
+      "        z[t * 4 + l] = select(0 < w, (w + 1) * (w + 1), w)\n"
+      "      }\n    }\n  }\n}\n",
+      "lanes");
+  checkOnCpu(one, {{}}, findTarget("test:sm_80"), 1e-6);
+}
+
 TEST(CudaOnCpu, LoweredKernels) {
   const std::string text =
       testing::readText(std::filesystem::path(TEKTITE_TESTS) / "team" / "kernels.tk");
