@@ -1,3 +1,4 @@
+#include "backends/backend.h"
 #include "cli/cli.h"
 #include "runtime/chain.h"
 #include "runtime/dims.h"
@@ -63,6 +64,15 @@ bool prepareWhole(Prepared& p, const Options& options, const std::map<std::strin
   }
 }
 
+/// Parts run to learn what the next ones get: on the target's device, or here where the machine has none.
+CompileOptions toRun(CompileOptions options) {
+  const Target& target = options.target;
+  const Backend* backend = findBackend(target.printer);
+  if (backend && target.kind != "cpu" && !target.hasExplicitMemory() && !backend->open(target))
+    options.target = hostTarget();
+  return options;
+}
+
 }  // namespace
 
 Prepared prepareModel(const Options& options, Progress& progress,
@@ -106,7 +116,7 @@ std::vector<Prepared> partsOf(Prepared p) {
     return parts;
   }
   Team team(p.options.threads);
-  Chain chain(p.parts, p.options, team);
+  Chain chain(p.parts, toRun(p.options), team);
   chain.observe = [&](const Chain::Stage& stage, const std::vector<Carried>& inputs) {
     if (!stage.program || stage.times > 1) return;
     Prepared part;
