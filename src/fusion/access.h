@@ -18,6 +18,7 @@ struct Access {
       values;  ///< without a combine: the element; with one: the members of its tuple at each point
   bool product = false;    ///< a sum of products: worth register tiles where its loads are simple
   bool movesData = false;  ///< a view, gather or concat: no arithmetic of its own
+  double slots = 0;        ///< of the first value, at a point
 };
 
 /// The access form of a node of a static graph; nothing for kinds that are not one loop nest (inputs, calls, control flow, updates).

@@ -112,6 +112,10 @@ size_t Binding::guestAxes() const {
   return n;
 }
 
+bool Binding::renamesOnly() const {
+  const auto isName = [](const auto& to) { return to.second.template as<Var>() != nullptr; };
+  return std::ranges::all_of(guest, isName) && std::ranges::all_of(host, isName);
+}
 std::optional<std::unordered_map<std::string, Expr>> Binding::inverse() const {
   std::unordered_map<std::string, Expr> out;
   for (const auto& [name, e] : guest) {

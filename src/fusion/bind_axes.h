@@ -16,6 +16,7 @@ struct Binding {
   std::map<std::string, std::vector<StageAxis>> split;  ///< of host axes
   size_t hostAxes() const;                              ///< so many of the host are bound
   size_t guestAxes() const;                             ///< so many of the guest are bound
+  bool renamesOnly() const;                             ///< every substitution is a variable
   /// Where axes only change their names: those of the guest for those of the host.
   std::optional<std::unordered_map<std::string, Expr>> inverse() const;
 };

@@ -340,6 +340,7 @@ std::vector<int> Clusters::withRepeated(const std::vector<int>& nodes) const {
 Clusters::Body Clusters::bodyOf(const std::vector<int>& nodes) const {
   const std::vector<int> inside = withRepeated(nodes);
   Body body;
+  body.graph.nodes.reserve(inside.size() * 2);
   std::map<Value, Value> to;
   const auto add = [&](Node node, int from) {
     body.from.push_back(from);

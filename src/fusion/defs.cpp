@@ -40,6 +40,7 @@ class DefBuilder {
   DefBuilder(const Graph& g, const AccessOf& access) : g_(g), access_(access) {}
 
   std::variant<Defs, Refusal> run() {
+    list().reserve(g_.nodes.size() * 2);
     for (int n = 0; n < static_cast<int>(g_.nodes.size()); n++)
       if (!add(n)) return refusal_;
     for (const Value& v : g_.outputs) {
@@ -264,6 +265,7 @@ class DefBuilder {
       inside = simplify(logicalAnd(inside, guard), boxRanges);
     }
     box->values = {select(inside, load(operandName(0), source.type, inner), a->args[2])};
+    box->slots = slotsOf(box->values[0]);
     box->movesData = true;
     Def stored{.kind = Def::Point,
                .value = view.value,
@@ -277,6 +279,7 @@ class DefBuilder {
     window->space = view.extents;
     window->movesData = true;
     window->values = {load(operandName(0), view.type, outer)};
+    window->slots = slotsOf(window->values[0]);
     const int boxDef = push(std::move(stored));
     return push({.kind = Def::Point,
                  .value = view.value,
@@ -307,7 +310,7 @@ class DefBuilder {
       if (d.kind == Def::Leaf) full[i] = 1;
       if (d.kind == Def::Reduced) full[i] = 1;
       if (d.kind != Def::Point) continue;
-      full[i] = slotsOf(d.access->values[0]);
+      full[i] = d.access->slots;
       for (int o : d.operands) {
         full[i] = std::min(full[i] + (list()[o].stored ? 1 : full[o]), 1e12);
         if (!d.access->movesData && list()[o].extents == d.extents && users[o].size() == 1)
@@ -350,7 +353,7 @@ class DefBuilder {
     if (d.access->movesData && d.operands.size() <= 1) return false;
     if (g_.nodes[d.value.node].as<Concat>() && d.operands.size() >= 4)
       return true;  // else a chain of choices at every point
-    if (d.access->movesData && slotsOf(d.access->values[0]) < 8) return false;
+    if (d.access->movesData && d.access->slots < 8) return false;
     const double elements = static_cast<double>(d.elements());
     if (uses.size() >= 2 && epilogue) return true;
     double reads = 0;

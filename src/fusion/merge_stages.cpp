@@ -198,8 +198,7 @@ class Merger {
   bool join(size_t host, size_t guest, const Joint& joint, bool behind) {
     const Binding& b = joint.binding;
     Ranges ranges;
-    addRanges(s_[host], ranges);
-    addRanges(s_[guest], ranges);
+    if (!b.renamesOnly()) addRanges(s_[host], ranges), addRanges(s_[guest], ranges);
     // the smaller of two stages is renamed, where that is all
     const auto stores = [](const Stage& s) { return s.inner.size() + s.outer.size(); };
     const auto back = stores(s_[guest]) > stores(s_[host]) ? b.inverse() : std::nullopt;

@@ -113,8 +113,10 @@ StageSet stagesOf(const Graph& body, const Defs& defs, const Target& target, con
 AccessOf accessesOf(const Graph& body) {
   AccessOf access(body.nodes.size());
   for (size_t n = 0; n < body.nodes.size(); n++)
-    if (auto a = accessOf(body, static_cast<int>(n)))
+    if (auto a = accessOf(body, static_cast<int>(n))) {
+      if (!a->values.empty()) a->slots = slotsOf(a->values[0]);
       access[n] = std::make_shared<const Access>(std::move(*a));
+    }
   return access;
 }
 
