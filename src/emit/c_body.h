@@ -84,16 +84,17 @@ class Body {
   void ifElse(const If&);
   /// ofThread: no compiler is to see that all threads agree.
   void branch(const Expr& condition, const std::function<void()>& body, bool ofThread = false);
-  void allocate(const Buffer&);
-  void copy(const Copy&);
-  bool copyAsync(const Copy&);
-  void intrinsic(const Intrin&);
-  std::string operand(const IntrinArg&, bool isFragment);
-  void allocateFragment(const Buffer&);
   void seeFragments(const Intrin&,
                     const std::function<void(const std::string&, const std::vector<Expr>&)>& see);
   void sync(const Sync&);
   void arrive();
+  // memory (c_memory.cpp)
+  void allocate(const Buffer&);
+  void allocateFragment(const Buffer&);
+  void copy(const Copy&);
+  bool copyAsync(const Copy&);
+  void intrinsic(const Intrin&);
+  std::string operand(const IntrinArg&, bool isFragment);
   // stores (c_store.cpp)
   void store(const Store&);
   void storeOnce(const Store&, const std::vector<Ref>& targets, const std::vector<Expr>& values);
