@@ -11,19 +11,19 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Numbers of a target that are worth a sweep.
-void setSwept(Target& t, const std::string& name, double value) {
-  if (name == "launch-us") {
+/// `launch-us`, `scratch-bytes` and `main-gbs` in these units; any other number as --set names it.
+void setSwept(Target& t, const std::string& name, const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end) userError("--sweep: '{}' found, expected a number", text);
+  if (name == "launch-us")
     t.launchSeconds = value * 1e-6;
-  } else if (name == "scratch-bytes") {
-    for (Level& l : t.levels)
-      if (l.name == (t.hasExplicitMemory() ? t.scratch : t.last().name))
-        l.bytes = static_cast<int64_t>(value);
-  } else if (name == "main-gbs") {
+  else if (name == "scratch-bytes")
+    setNumber(t, fmt::format("scratch_bytes={}", static_cast<int64_t>(value)));
+  else if (name == "main-gbs")
     t.levels.back().sharedBytesPerSecond = value * 1e9;
-  } else {
-    userError("--sweep: '{}' found, expected launch-us, scratch-bytes or main-gbs", name);
-  }
+  else
+    setNumber(t, name + "=" + text);
 }
 
 struct Totals {
@@ -50,19 +50,24 @@ int sweep(const Options& options, const std::vector<Prepared>& parts) {
   const size_t equal = text.find('=');
   if (equal == std::string::npos) userError("--sweep: '{}' found, expected NAME=A,B,...", text);
   const std::string name = text.substr(0, equal);
-  std::stringstream values(text.substr(equal + 1));
+  std::stringstream list(text.substr(equal + 1));
+  std::vector<std::string> values;
+  for (std::string one; std::getline(list, one, ',');) {
+    values.push_back(one);
+    for (const Prepared& p : parts) {  // all are looked at before any is tried
+      Target target = p.options.target;
+      setSwept(target, name, one);
+    }
+  }
   Json json = Json::array();
   if (!options.given("--json"))
     fmt::print("{:>16} {:>9} {:>9} {:>10} {:>10} {:>10} {:>10} {:>7}\n", name, "launches",
                "unfused", "bytes", "unfused", "time", "unfused", "gain");
-  for (std::string one; std::getline(values, one, ',');) {
-    char* end = nullptr;
-    const double value = std::strtod(one.c_str(), &end);
-    if (one.empty() || *end) userError("--sweep: '{}' found, expected a number", one);
+  for (const std::string& one : values) {
     Totals fused, apart;
     for (const Prepared& p : parts) {
       Target target = p.options.target;
-      setSwept(target, name, value);
+      setSwept(target, name, one);
       for (const bool unfused : {false, true}) {
         const Totals t = totalsOf(p, target, unfused);
         Totals& sum = unfused ? apart : fused;
@@ -70,7 +75,7 @@ int sweep(const Options& options, const std::vector<Prepared>& parts) {
       }
     }
     if (options.given("--json"))
-      json.push_back({{name, value},
+      json.push_back({{name, std::strtod(one.c_str(), nullptr)},
                       {"launches", fused.launches},
                       {"launches_unfused", apart.launches},
                       {"bytes", fused.bytes},

@@ -65,7 +65,8 @@ constexpr OptionInfo kOptions[] = {
     {"--measure", "", "machine", "", "also FMA peak and bandwidths, by running"},
     {"--edges", "", "explain", "", "every edge's verdict"},
     {"--sweep", "NAME=A,B,...", "explain", "",
-     "only totals, for several values of launch-us, scratch-bytes or main-gbs"},
+     "only totals, for several values of launch-us, scratch-bytes, main-gbs or a number that --set "
+     "names"},
     {"--trace", "FILE", "explain", "",
      "also what each engine of an npu: target does when, simulated, for Chrome or Perfetto"},
     {"--html", "FILE", "explain", "",
