@@ -95,6 +95,8 @@ json "d['ok'] and d['simulated']['launches'] == 1"
 expect 0 "$tektite" verify good.tk --target=npu:ascend910b --json; json "d['ok']"
 expect 0 "$tektite" explain good.tk --target=npu:gemmini --sweep launch-us=1,5,10 --json
 json "[r['launches'] for r in d] == [1, 1, 1] and d[0]['ms'] < d[2]['ms']"
+expect 0 "$tektite" explain good.tk --target=gpu-class --sweep shared.bytes=16384,65536 --json
+expect 0 "$tektite" verify good.tk --target=gpu-class  # in the kernel interpreter
 expect 0 "$tektite" explain good.tk --html page.html
 python3 - <<'P' || fail "explain --html: $(head -c 600 page.html)"
 import html.parser, json

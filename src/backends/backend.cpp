@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "support/check.h"
+
 namespace tektite {
 namespace {
 
@@ -23,6 +25,16 @@ std::vector<const Backend*> allBackends() {
 const Backend* findBackend(std::string_view printer) {
   const auto it = registry().find(printer);
   return it == registry().end() ? nullptr : it->second;
+}
+
+const Backend* backendOf(const Target& target) {
+  if (target.printer.empty()) return nullptr;
+  if (const Backend* backend = findBackend(target.printer)) return backend;
+  std::string known;
+  for (const Backend* b : allBackends())
+    known += (known.empty() ? "" : ", ") + std::string(b->name);
+  userError("target {}: printer '{}' found, expected one of {}", target.name, target.printer,
+            known);
 }
 
 }  // namespace tektite

@@ -1,9 +1,11 @@
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "backends/device.h"
+#include "backends/launch_list.h"
 #include "ir/kernel.h"
 #include "ir/numerics.h"
 #include "ir/target.h"
@@ -26,11 +28,15 @@ class Backend {
   virtual Target target() const = 0;
   virtual Supports supports(const KernelModule&, const Kernel&, const Target&) const = 0;
   virtual Artifact emit(const KernelModule&, const Kernel&, const Target&, Numerics) const = 0;
-  /// What `compile` writes of a kernel: its text, and what a compiler that is found here makes of it.
-  struct File {
-    std::string extension, text;
-  };
-  virtual std::vector<File> files(const Artifact&, const Target&) const = 0;
+  /// Makes a file of bytes; answers what it is called, so that others can name it.
+  using Write = std::function<std::string(const std::string& name, const std::string& bytes)>;
+  /// What `compile` writes of a kernel: its text, and what a compiler that is found here makes of it. Answers the file that holds, or
+  /// with the usual options will hold, its code; "": none does.
+  virtual std::string write(const std::string& name, const Artifact&, const Target&,
+                            const Write&) const = 0;
+  /// The same of what runs all kernels in their order without us, with the weights; where it does, constants are packed for it.
+  virtual bool writesPrograms() const { return false; }
+  virtual void write(const LaunchList&, const std::vector<WrittenKernel>&, const Write&) const {}
   /// Fills in Artifact::resources where a compiler that tells is found.
   virtual void findResources(const std::vector<Artifact*>&, const Target&) const {}
   /// Null where this machine has none that the target's numbers fit.
@@ -38,5 +44,7 @@ class Backend {
 };
 std::vector<const Backend*> allBackends();             ///< by name
 const Backend* findBackend(std::string_view printer);  ///< null where there is none
+const Backend* backendOf(
+    const Target&);  ///< null where it only plans; UserError: nobody of that name
 
 }  // namespace tektite

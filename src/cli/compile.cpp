@@ -4,9 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "backends/backend.h"
-#include "backends/npu/hivm.h"
 #include "cli/cli.h"
-#include "runtime/launcher.h"
 #include "runtime/report.h"
 #include "support/check.h"
 
@@ -22,23 +20,18 @@ class Folder {
     if (error) userError("{}: cannot be made: {}", path_, error.message());
   }
   void begin(const std::string& prefix) { prefix_ = prefix; }  ///< of the names from now on
-  /// Answers the file's name.
-  std::string write(const std::string& name, const std::string& text) {
-    return writeExactly(name, !text.empty() && text.back() != '\n' ? text + '\n' : text);
+  void write(const std::string& name, const std::string& text) {
+    writeExactly(name, !text.empty() && text.back() != '\n' ? text + '\n' : text);
   }
+  /// Answers the file's name.
   std::string writeExactly(const std::string& name, const std::string& bytes) {
-    const std::string made = next(name);
-    ++number_;
+    const std::string made = fmt::format("{:02}_{}{}", number_++, prefix_, name);
     const std::string path = path_ + "/" + made;
     std::ofstream file(path, std::ios::binary);
     file << bytes;
     file.close();
     if (!file) userError("{}: cannot be written: {}", path, std::strerror(errno));
     return made;
-  }
-  /// What the next file is called.
-  std::string next(const std::string& name) const {
-    return fmt::format("{:02}_{}{}", number_, prefix_, name);
   }
   int written() const { return number_; }
 
@@ -53,29 +46,13 @@ std::string kernelFile(const KernelInfo& kernel) {
   return text + "\n# kernel\n" + kernel.text;
 }
 
-/// Is a launcher written beside the kernels?
-bool launches(const Target& target) { return target.printer == "cuda"; }
-
-void writeLauncher(Folder& folder, const Program& program,
-                   const std::vector<std::string>& modules) {
-  const std::string why = whyNoLauncher(program);
-  if (!why.empty()) {
-    folder.write("no_launcher.txt", why);
-    return;
-  }
-  const std::string weights = folder.next("weights.bin");
-  const Launcher launcher = cudaLauncher(program, modules, weights);
-  folder.writeExactly("weights.bin", launcher.weights);
-  folder.write("launcher.cpp", launcher.text);
-}
-
 void writePart(Folder& folder, const Prepared& p, Report& report, Progress& progress) {
   CompileOptions texts = p.options;
   texts.code = p.options.target.kind == "cpu";  // devices needn't be here
   texts.sources = true;
-  texts.packs = launches(p.options.target);
+  const Backend* backend = backendOf(p.options.target);
+  texts.packs = backend && backend->writesPrograms();
   const std::shared_ptr<const Program> program = compile(p.graph, texts);
-  const Backend* backend = findBackend(p.options.target.printer);
   folder.write("groups.tk", toText(program->graph));
   CompileOptions apart = p.options;
   apart.fusion.unfused = apart.interpret = true;
@@ -83,26 +60,21 @@ void writePart(Folder& folder, const Prepared& p, Report& report, Progress& prog
   folder.write("report.txt", toText(report, true));
   folder.write("report.json", toJson(report));
   size_t done = 0;
-  std::vector<std::string> modules;
+  const Backend::Write write = [&](const std::string& name, const std::string& bytes) {
+    return folder.writeExactly(name, bytes);
+  };
+  std::vector<WrittenKernel> kernels;
   for (const KernelInfo& kernel : program->kernels) {
-    modules.push_back(kernel.sameAs >= 0 ? modules[static_cast<size_t>(kernel.sameAs)] : "");
+    kernels.push_back({kernel.name, &kernel.artifact, ""});
     progress.show("writing", ++done, program->kernels.size());
     folder.write(kernel.name + ".tk", kernelFile(kernel));
-    if (kernel.sameAs >= 0 || kernel.artifact.text.empty()) continue;
-    if (p.options.target.hasExplicitMemory()) {
-      folder.write(kernel.name + ".npu", kernel.artifact.text);
-      const KernelModule module = parseKernels(kernel.artifact.text, kernel.name);
-      if (hivmSupports(module, module.kernels[0], p.options.target).yes)
-        folder.write(kernel.name + ".mlir", hivmText(module, module.kernels[0], p.options.target));
-      continue;
-    }
-    for (const Backend::File& file : backend->files(kernel.artifact, p.options.target)) {
-      const std::string name = folder.write(kernel.name + "." + file.extension, file.text);
-      if (file.extension == "cu") modules.back() = name + "bin";  // what nvcc calls it
-      if (file.extension == "cubin") modules.back() = name;
-    }
+    std::string& file = kernels.back().file;
+    if (kernel.sameAs >= 0)
+      file = kernels[static_cast<size_t>(kernel.sameAs)].file;
+    else if (backend && !kernel.artifact.text.empty())
+      file = backend->write(kernel.name, kernel.artifact, p.options.target, write);
   }
-  if (launches(p.options.target)) writeLauncher(folder, *program, modules);
+  if (backend) backend->write(*program, kernels, write);
 }
 
 }  // namespace

@@ -190,6 +190,7 @@ Target targetFrom(const toml::table& table, const std::string& file) {
     userError("{}: found {} levels, expected two or more, the last of them main", file,
               t.levels.size());
   checkExplicit(t, file);
+  if (t.hasExplicitMemory() && t.printer.empty()) t.printer = "npu";
   return t;
 }
 

@@ -45,7 +45,7 @@ Role roleOf(const Node& node) {
 
 /// What runs the target's kernels; null: this process. UserError where the machine has no such device.
 std::shared_ptr<Device> deviceOf(const CompileOptions& options) {
-  const Backend* backend = findBackend(options.target.printer);
+  const Backend* backend = backendOf(options.target);
   const Target& target = options.target;
   if (!options.code || !backend || target.kind == "cpu" || target.hasExplicitMemory())
     return nullptr;

@@ -120,14 +120,17 @@ LoweredKernel lowerRecurrence(const GroupPlan& plan, const Target& target, Group
   return std::move(scan.kernel);
 }
 
+/// Machines that kernels are planned for and nobody here prints for.
+bool isModelled(const Target& t) { return t.hasExplicitMemory() || t.printer.empty(); }
+
 /// Where the values of a kernel come from: its code, or for a modelled machine the kernel interpreter, unless that takes too long.
 enum class Values { Code, Interpreted, Compiled };
 Values valuesFrom(const CompileOptions& options, const Cost& cost) {
-  if (!options.target.hasExplicitMemory()) return Values::Code;
+  if (!isModelled(options.target)) return Values::Code;
   return options.code && isLongToInterpret(cost) ? Values::Compiled : Values::Interpreted;
 }
 Target codeTarget(const CompileOptions& options) {
-  return options.target.hasExplicitMemory() ? hostTarget() : options.target;
+  return isModelled(options.target) ? hostTarget() : options.target;
 }
 
 /// The same group, planned for this machine's CPU.
@@ -199,29 +202,16 @@ void share(GroupKernel& kernel, const GroupKernel& same, const GroupPlan& plan) 
   kernel.info = std::move(own);
 }
 
-/// Who prints for the target; null where its kernels are planned only.
-const Backend* backendOf(const CompileOptions& options) {
-  const Target& target = codeTarget(options);
-  if (target.printer.empty() && options.code)
-    userError("target {} only plans: nothing runs its kernels", target.name);
-  if (target.printer.empty()) return nullptr;
-  if (const Backend* backend = findBackend(target.printer)) return backend;
-  std::string known;
-  for (const Backend* b : allBackends())
-    known += (known.empty() ? "" : ", ") + std::string(b->name);
-  userError("target {}: printer '{}' found, expected one of {}", target.name, target.printer,
-            known);
-}
-
 /// The kernel's text, and what it needs.
 Artifact print(const Backend* backend, const KernelModule& module, const KernelInfo& info,
-               const CompileOptions& options) {
+               const CompileOptions& options, const Target& target) {
   const Kernel& kernel = module.kernels[0];
-  if (!backend) return {kernel.name, "", needsOf(kernel)};
-  const Supports supports = backend->supports(module, kernel, codeTarget(options));
+  if (!backend)  // one call of the interpreter runs all of it
+    return {kernel.name, "", options.code ? KernelNeeds{.tiles = 1} : needsOf(kernel)};
+  const Supports supports = backend->supports(module, kernel, target);
   if (!supports.yes)
     userError("kernel {}: target {} lacks {}", info.name, options.target.name, supports.why);
-  return backend->emit(module, kernel, codeTarget(options), options.fusion.numerics);
+  return backend->emit(module, kernel, target, options.fusion.numerics);
 }
 
 // ---- code on disk: what the kernel needs, then its object
@@ -270,9 +260,9 @@ std::vector<char> codeOf(const Backend* backend, const KernelModule& module, Ker
   if (code) {
     const KernelNeeds needs = unpack(*code);
     info.artifact = {symbol, "", needs};
-    if (options.sources) info.artifact = print(backend, module, info, options);
+    if (options.sources) info.artifact = print(backend, module, info, options, codeTarget(options));
   } else {
-    info.artifact = print(backend, module, info, options);
+    info.artifact = print(backend, module, info, options, codeTarget(options));
     code = compileObject(info.artifact.text, codeTarget(options));
     cache.store(key, packed(info.artifact.needs, *code));
   }
@@ -331,7 +321,7 @@ std::vector<GroupKernel> makeKernels(const Graph& graph, const std::vector<int>&
       kernels[i].info.sameAs = static_cast<int>(at->second);
   }
 
-  const Backend* backend = backendOf(options);
+  const Backend* backend = backendOf(codeTarget(options));
   const bool object = options.code && !device;
   const CodeCache cache(object ? options.cacheFolder : "");
   std::vector<std::vector<char>> objects(kernels.size());
@@ -340,12 +330,11 @@ std::vector<GroupKernel> makeKernels(const Graph& graph, const std::vector<int>&
     KernelInfo& info = kernels[distinct[i]].info;
     const KernelModule& module = modules[distinct[i]];
     const bool text = valuesFrom(options, info.cost) == Values::Interpreted;
-    if (text)  // the kernel language is their assembly
-      info.artifact = {module.kernels[0].name, toText(module), {.tiles = 1}};
-    else if (object)
+    if (object && !text)
       objects[distinct[i]] = codeOf(backend, module, info, options, cache);
     else
-      info.artifact = print(backend, module, info, options);
+      info.artifact = print(text ? backendOf(options.target) : backend, module, info, options,
+                            text ? options.target : codeTarget(options));
     compiling.step();
   });
 

@@ -6,37 +6,11 @@
 #include <vector>
 
 #include "backends/device.h"
+#include "backends/launch_list.h"
 #include "fusion/fuse.h"
 #include "runtime/array.h"
 
 namespace tektite {
-
-/// Memory that kernels read and write. Arena: from `offset` in a session's arena. Input, Output: the caller's buffer `index`.
-/// Constant: `data`, where the model has it. Packed: `data`, made at compile time, at `offset` of the packed memory. Zeroed: like Arena, zero before the first run.
-struct Slot {
-  enum Kind : uint8_t { Arena, Input, Output, Constant, Packed, Zeroed } kind = Arena;
-  int64_t bytes = 0;
-  int64_t offset = 0;
-  int index = 0;
-  const void* data = nullptr;
-  int64_t align = 1;  ///< bytes, that kernels assume
-};
-
-/// One entry of the launch list.
-struct Step {
-  enum Kind : uint8_t {
-    Kernel,
-    Copy,
-    Body
-  } kind = Kernel;  ///< Body: a group or a loop that the graph interpreter executes
-  int kernel = -1;  ///< of Program::kernels
-  std::vector<int>
-      slots;  ///< a kernel's buffers in the order of KernelFunction; Copy: from, to; Body: operands, results
-  bool barrier =
-      true;  ///< wait for all threads before it: it touches what a step since the last barrier wrote, or the other way
-  bool solo = false;  ///< thread 0 runs all of it
-  int node = -1;      ///< of Program::graph; -1: a copy
-};
 
 /// What was decided and made for one group.
 struct KernelInfo {
@@ -62,16 +36,12 @@ struct Fallback {
 std::string toText(const Fallback&);  ///< one line
 
 /// A compiled model with static shapes. Immutable; sessions run it.
-struct Program {
+struct Program : LaunchList {
   Graph graph;  ///< of groups
   Ledger ledger;
-  std::vector<std::string> inputNames, outputNames;
-  std::vector<TensorType> inputs, outputs;
-  std::vector<Slot> slots;
-  std::vector<Step> steps;
   std::vector<KernelInfo> kernels;
   std::vector<Fallback> fallbacks;
-  int64_t arenaBytes = 0, zeroedBytes = 0, packedBytes = 0, constantBytes = 0;
+  int64_t packedBytes = 0, constantBytes = 0;
   int64_t scratchBytes = 0;  ///< of each thread
   double planSeconds = 0, codeSeconds = 0;
   std::map<Value, int> slotOf;  ///< of every value of `graph` that has memory

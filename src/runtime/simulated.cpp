@@ -25,8 +25,12 @@ std::set<std::string> weightsOf(const Program& program, const Step& step, const 
 
 void interpretKernel(const std::string& text, void* const* buffers,
                      const std::vector<int64_t>& bytes) {
-  const KernelModule module = parseKernels(text, "kernel");
-  const Kernel& kernel = module.kernels[0];
+  KernelModule module = parseKernels(text, "kernel");
+  Kernel& kernel = module.kernels[0];
+  for (size_t i = 0; i < kernel.params.size(); ++i) {  // what may be one memory needn't be
+    const auto sharing = std::count(buffers, buffers + kernel.params.size(), buffers[i]);
+    if (sharing < 2) kernel.params[i].buffer.alias.clear();
+  }
   std::map<std::string, EvalBuffer> memory;
   for (size_t i = 0; i < kernel.params.size(); ++i) {
     const Buffer& b = kernel.params[i].buffer;

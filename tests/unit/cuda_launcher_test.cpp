@@ -7,11 +7,11 @@
 #include <fstream>
 
 #include "../model_case.h"
+#include "backends/cuda/launcher.h"
 #include "backends/cuda/nvcc.h"
 #include "emit/c_source.h"
 #include "ir/bytes.h"
 #include "kernel_harness.h"
-#include "runtime/launcher.h"
 #include "test_folder.h"
 
 namespace tektite {
@@ -31,7 +31,8 @@ void addRecorders(const std::vector<Launch>& launches, std::string& out) {
 }
 
 /// Launcher, driver and kernels as one program for the CPU.
-std::string programOnCpu(const Program& program, const Target& target, const Launcher& launcher) {
+std::string programOnCpu(const Program& program, const Target& target,
+                         const std::string& launcher) {
   std::vector<Artifact> kernels;
   for (const KernelInfo& k : program.kernels) {
     if (k.sameAs >= 0) continue;
@@ -47,7 +48,7 @@ std::string programOnCpu(const Program& program, const Target& target, const Lau
   }
   return fmt::format(
       "#include \"{0}/cuda_on_cpu.h\"\n#include \"{0}/cuda_driver_on_cpu.h\"\n{1}\n{2}\n{3}",
-      TEKTITE_TESTS, sourceOf(all), recorders, launcher.text);
+      TEKTITE_TESTS, sourceOf(all), recorders, launcher);
 }
 
 struct Folder : TestFolder {
@@ -85,15 +86,17 @@ void checkLauncher(const std::string& name) {
   options.code = false;
   options.packs = true;
   const auto program = compile(graph, options);
-  ASSERT_EQ(whyNoLauncher(*program), "");
-  std::vector<std::string> modules;
-  for (const KernelInfo& k : program->kernels) modules.push_back(k.artifact.symbol + ".cubin");
-  const Launcher launcher = cudaLauncher(*program, modules, "weights.bin");
+  std::vector<WrittenKernel> kernels;
+  for (const KernelInfo& k : program->kernels)
+    kernels.push_back({k.name, &k.artifact, k.artifact.symbol + ".cubin"});
+  ASSERT_EQ(whyNoLauncher(*program, kernels), "");
+  const Launcher launcher(*program, kernels);
+  const std::string text = launcher.text("weights.bin");
 
   const Folder folder;
-  folder.write("launcher.cpp", launcher.text);
-  folder.write("weights.bin", launcher.weights);
-  folder.write("all.cpp", programOnCpu(*program, options.target, launcher));
+  folder.write("launcher.cpp", text);
+  folder.write("weights.bin", launcher.weights());
+  folder.write("all.cpp", programOnCpu(*program, options.target, text));
   ASSERT_EQ(folder.shell("nvcc -std=c++17 -Xcompiler -Wall,-Wextra,-Werror -c launcher.cpp"), 0);
   ASSERT_EQ(folder.shell("nvcc -x c++ -std=c++20 -O0 -w -cudart none -Xcompiler -fwrapv,-rdynamic,"
                          "-fno-strict-aliasing,-ffp-contract=off,-pthread -o all all.cpp"),

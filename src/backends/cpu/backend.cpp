@@ -37,8 +37,10 @@ class CpuBackend : public Backend {
                 Numerics numerics) const override {
     return emitLlvm(module, kernel, target, fastMath(numerics));
   }
-  std::vector<File> files(const Artifact& artifact, const Target& target) const override {
-    return {{"ll", artifact.text}, {"s", compileAssembly(artifact.text, target)}};
+  std::string write(const std::string& name, const Artifact& artifact, const Target& target,
+                    const Write& to) const override {
+    to(name + ".ll", artifact.text);
+    return to(name + ".s", compileAssembly(artifact.text, target));
   }
   std::shared_ptr<Device> open(const Target&) const override { return nullptr; }
 };

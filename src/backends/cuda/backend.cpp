@@ -1,6 +1,7 @@
 #include "backends/backend.h"
 
 #include "backends/cuda/driver.h"
+#include "backends/cuda/launcher.h"
 #include "backends/cuda/nvcc.h"
 #include "emit/c_source.h"
 
@@ -36,14 +37,24 @@ class CudaBackend : public Backend {
                 Numerics numerics) const override {
     return emitC(module, kernel, target, numerics, cudaCpp());
   }
-  std::vector<File> files(const Artifact& artifact, const Target& target) const override {
-    const std::string source = sourceOf({&artifact});
-    std::vector<File> out{{"cu", source}};
-    if (const auto made = runNvcc(source, target.arch, artifact.options)) {
-      out.push_back({"ptx", made->ptx});
-      out.push_back({"cubin", made->cubin});
+  std::string write(const std::string& name, const Artifact& artifact, const Target& target,
+                    const Write& to) const override {
+    const std::string source = sourceOf({&artifact}), file = to(name + ".cu", source);
+    const auto made = runNvcc(source, target.arch, artifact.options);
+    if (!made) return file + "bin";  // what nvcc calls it
+    to(name + ".ptx", made->ptx);
+    return to(name + ".cubin", made->cubin);
+  }
+  bool writesPrograms() const override { return true; }
+  void write(const LaunchList& list, const std::vector<WrittenKernel>& kernels,
+             const Write& to) const override {
+    if (const std::string why = whyNoLauncher(list, kernels); !why.empty()) {
+      to("no_launcher.txt", why + '\n');
+      return;
     }
-    return out;
+    Launcher launcher(list, kernels);
+    const std::string weights = to("weights.bin", launcher.weights());
+    to("launcher.cpp", launcher.text(weights));
   }
   void findResources(const std::vector<Artifact*>& artifacts, const Target& target) const override {
     if (artifacts.empty()) return;

@@ -19,8 +19,9 @@ class OpenClBackend : public Backend {
                 Numerics numerics) const override {
     return emitC(module, kernel, target, numerics, openClC());
   }
-  std::vector<File> files(const Artifact& artifact, const Target&) const override {
-    return {{"cl", sourceOf({&artifact})}};
+  std::string write(const std::string& name, const Artifact& artifact, const Target&,
+                    const Write& to) const override {
+    return to(name + ".cl", sourceOf({&artifact}));
   }
   std::shared_ptr<Device> open(const Target& target) const override { return openOpenCl(target); }
 };
