@@ -1,6 +1,6 @@
 # cmake -D OUT=FILE -P source_version.cmake: writes a C++ file with a hash of everything in src/.
 get_filename_component(root ${CMAKE_CURRENT_LIST_DIR}/.. ABSOLUTE)
-file(GLOB_RECURSE files RELATIVE ${root} ${root}/src/*.cpp ${root}/src/*.h ${root}/src/*.inc)
+file(GLOB_RECURSE files RELATIVE ${root} ${root}/src/*)
 list(SORT files)
 set(all "")
 foreach(file ${files})

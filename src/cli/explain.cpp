@@ -37,30 +37,31 @@ struct OfTeam {
   AccessCounts accesses;
   int registers = 0;
 };
-/// Of each kernel, how neighbouring threads reach main memory and what a thread holds; nothing where no teams run it.
+/// Of each step (as reports have them), how neighbouring threads reach main memory and what a thread holds; nothing where no teams run it.
 std::vector<OfTeam> teamsOf(const Program& program, const Target& target) {
-  std::vector<OfTeam> out(program.kernels.size());
-  for (const Step& step : program.steps) {
+  std::vector<OfTeam> out(program.steps.size());
+  for (size_t i = 0; i < program.steps.size(); ++i) {
+    const Step& step = program.steps[i];
     const Group* group =
         step.node < 0 ? nullptr : program.graph.nodes[static_cast<size_t>(step.node)].as<Group>();
     if (target.kind != "gpu" || step.kernel < 0 || !group || !group->plan || group->plan->scan)
       continue;
     const GroupPlan plan = prepare(*group->plan, target);
     const TeamSchedule team = chooseTeam(plan, target);
-    out[static_cast<size_t>(step.kernel)] = {countAccesses(plan, team),
-                                             estimateRegisters(team, plan.cost.registers)};
+    out[i] = {countAccesses(plan, team), estimateRegisters(team, plan.cost.registers)};
   }
   return out;
 }
 
 void addTeams(nlohmann::ordered_json& report, const std::vector<OfTeam>& teams) {
   for (size_t k = 0; k < teams.size(); ++k) {
+    nlohmann::ordered_json& kernel = report["kernels"][k];
+    if (kernel.contains("spill_bytes") && teams[k].registers)
+      kernel["registers_predicted"] = teams[k].registers;
     const AccessCounts& a = teams[k].accesses;
     if (!a.all()) continue;
-    nlohmann::ordered_json& kernel = report["kernels"][k];
     kernel["accesses"] = {
         {"wide", a.wide}, {"together", a.together}, {"same", a.same}, {"apart", a.apart}};
-    if (kernel.contains("registers_predicted")) kernel["registers_predicted"] = teams[k].registers;
   }
 }
 

@@ -59,6 +59,7 @@ int sweep(const Options& options, const std::vector<Prepared>& parts) {
       setSwept(target, name, one);
     }
   }
+  if (values.empty()) userError("--sweep: '{}' found, expected NAME=A,B,...", text);
   Json json = Json::array();
   if (!options.given("--json"))
     fmt::print("{:>16} {:>9} {:>9} {:>10} {:>10} {:>10} {:>10} {:>7}\n", name, "launches",

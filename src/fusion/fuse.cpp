@@ -147,7 +147,7 @@ class Fuser {
           for (int d : clusters_->list[c].after) consider(c, d);
       greedy();
       if (options_.mergeMove) beside_->joinReaders();
-      narrowCrossings(*clusters_, trials_);
+      if (options_.inlineMove) narrowCrossings(*clusters_, trials_);
     }
     for (int round = 0;; round++) {
       const PeakMemory memory = memoryOf(*clusters_);

@@ -26,7 +26,8 @@ void narrowCrossings(Clusters& clusters, Trials& trials) {
     if (std::ranges::any_of(touched, [&](int c) { return clusters.list[c].host; })) continue;
     const double before = secondsOf(clusters, trials, touched);
     const Clusters::Repetition made = clusters.repeat(n);
-    if (secondsOf(clusters, trials, touched) > before) clusters.undo(made);
+    const double after = secondsOf(clusters, trials, touched);
+    if (after > before || std::isinf(after)) clusters.undo(made);
   }
 }
 

@@ -152,7 +152,8 @@ inline const char* const kStepVariable = "step";
 /// Must this stage combine its reduce axes in their order, one element after the other?
 bool keepsOrder(const GroupPlan&, const Stage&);
 
-/// Of all that lowering reads: plans of equal hash are lowered to the same kernel, but for comments. Recurrences are equal to themselves only.
+/// Of all that lowering reads: plans of equal hash are lowered to the same kernel, but for comments. Recurrences are equal to themselves only: by
+/// address, so keys live no longer than plans.
 Hash hashOf(const GroupPlan&);
 std::string toText(const GroupPlan&);  ///< readable; for `explain` and goldens
 

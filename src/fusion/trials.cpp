@@ -113,10 +113,9 @@ std::shared_ptr<const GroupPlan> Trials::planOf(const Clusters::Body& b) {
 
 const Trial& Trials::of(const Clusters& clusters, const std::vector<int>& nodes) {
   const Hash key = keyOf(clusters.withRepeated(nodes), clusters.neededOutside(nodes));
-  const auto [it, isNew] = trials_.try_emplace(key);
-  Trial& t = it->second;
-  if (!isNew) return t;
+  if (const auto known = trials_.find(key); known != trials_.end()) return known->second;
   Drafted d = drafted(clusters.bodyOf(nodes));
+  Trial& t = trials_[key];
   t.refusal = d.refusal;
   if (!d.draft) return t;
   t.cost = d.draft->cost;

@@ -270,7 +270,8 @@ class Parser {
     const size_t outer = scope_.size();
     for (const CopyAxis& a : axesAhead()) bindVariable(a.var);
     if (in_.accept("@")) {
-      c.level = in_.name("a level");
+      in_.expect("l2");  // the only level that printers know
+      c.level = "l2";
       in_.expect("<-");
     }
     c.from = ref();

@@ -75,10 +75,6 @@ void cut(TileList& list, Stage& s, size_t axis, const char* name, int64_t size) 
   s.depth++;
 }
 
-}  // namespace
-
-namespace {
-
 /// How a product is cut: elements of its axes at a time, the whole axis where it isn't cut.
 struct Cuts {
   int64_t columns, depth, rows;

@@ -118,7 +118,7 @@ std::vector<std::pair<std::string, std::string>> inPlacePairs(const GroupPlan& p
   const StageStore& store = s.inner.empty() ? s.outer[0] : s.inner[0];
   const PlanBuffer& to = plan.buffer(store.buffer);
   for (const PlanBuffer& from : plan.buffers) {
-    if (from.kind != PlanBuffer::Input || bytes(from.type.dtype) != bytes(to.type.dtype) ||
+    if (from.kind != PlanBuffer::Input || from.type.dtype != to.type.dtype ||
         !(from.type.shape == to.type.shape))
       continue;
     if (memoryStrides(from) != memoryStrides(to)) continue;

@@ -233,7 +233,7 @@ struct Pieces {
   size_t count = 0;
   std::function<void(size_t)> work;
 };
-int64_t piecesOf(int64_t all, int64_t each) { return (all + each - 1) / each; }
+int64_t dividedUp(int64_t all, int64_t each) { return (all + each - 1) / each; }
 
 template <class T>
 Pieces copyRows(std::vector<int64_t> extents, Sum address, Below below, const void* source,
@@ -257,7 +257,7 @@ Pieces copyRows(std::vector<int64_t> extents, Sum address, Below below, const vo
       walk.advance(count);
     }
   };
-  return {static_cast<size_t>(piecesOf(rows, chunk)), work};
+  return {static_cast<size_t>(dividedUp(rows, chunk)), work};
 }
 
 /// None where the constant isn't of this kind.
@@ -297,7 +297,7 @@ Pieces piecesOf(const PackedConstant& packed, const TensorType& sourceType, cons
       gatherBytes(size, evaluator.result(0), evaluator.result(1), source, to, first, count);
     }
   };
-  return {static_cast<size_t>(piecesOf(elements, kChunk)), work};
+  return {static_cast<size_t>(dividedUp(elements, kChunk)), work};
 }
 
 }  // namespace
@@ -306,7 +306,7 @@ int64_t Packing::add(const PackedConstant& packed, const TensorType& sourceType,
                      std::shared_ptr<const ConstData> origin) {
   const int64_t offset = bytes_;
   jobs_.push_back({packed, sourceType, source, std::move(origin), offset});
-  bytes_ += piecesOf(bytesOf(packed.type), kPackedAlign) * kPackedAlign;
+  bytes_ += dividedUp(bytesOf(packed.type), kPackedAlign) * kPackedAlign;
   return offset;
 }
 

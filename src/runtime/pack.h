@@ -9,7 +9,7 @@ namespace tektite {
 class Packing {
  public:
   /// Answers where in the memory it will lie: bytes, a multiple of 64. `source` lives until make(); `origin` (if any) may forget its
-  /// pages once it has been read.
+  /// pages each time a job has read them.
   int64_t add(const PackedConstant&, const TensorType& sourceType, const void* source,
               std::shared_ptr<const ConstData> origin = nullptr);
   Memory make(int threads);

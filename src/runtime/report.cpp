@@ -242,7 +242,6 @@ std::string toJson(const Report& report) {
                 {"predicted_ms", k.predicted * 1e3}};
     if (k.resources) {
       kernel["registers"] = k.resources->registers;
-      kernel["registers_predicted"] = k.registers;
       kernel["spill_bytes"] = k.resources->spillBytes;
       kernel["shared_bytes"] = k.resources->sharedBytes;
       kernel["barriers"] = k.resources->barriers;

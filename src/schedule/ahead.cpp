@@ -18,8 +18,9 @@ int64_t touched(const GroupPlan& plan, const Stage& stage, const Load& l) {
   return n;
 }
 
-/// Does the place that the stage reads move with the tile?
+/// Does the place that the stage reads move with the tile? An index that reads has bounds, which a prefetch lacks: then it doesn't.
 bool moves(const Stage& stage, const Load& l, const std::string& tile) {
+  if (std::ranges::any_of(l.index, [](const Expr& e) { return !loadsOf(e).empty(); })) return false;
   return mentions(l.index, tile) || std::ranges::any_of(stage.axes, [&](const StageAxis& axis) {
            return mentions(l.index, axis.var) && mentions({axis.region.base}, tile);
          });

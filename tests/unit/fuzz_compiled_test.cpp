@@ -9,7 +9,7 @@
 namespace tektite {
 namespace {
 
-/// TEKTITE_FUZZ=N runs N seeds, TEKTITE_SEED=S only one.
+/// Seeds: fuzz_seeds.h. TEKTITE_FUZZ_ALL=1 doesn't stop at the first failure.
 TEST(Fuzz, CompiledGraphsComputeWhatTheyMean) {
   const Seeds seeds = fuzzSeeds(0);
   const Target target = hostTarget();

@@ -105,7 +105,7 @@ std::string wrongGroup(uint64_t seed, const std::string& machine) {
   return "";
 }
 
-/// TEKTITE_FUZZ=N runs N seeds, TEKTITE_SEED=S only one; TEKTITE_FUZZ_ALL=1 doesn't stop at the first failure.
+/// Seeds: fuzz_seeds.h. TEKTITE_FUZZ_ALL=1 doesn't stop at the first failure.
 void runSeeds(const std::function<std::string(uint64_t)>& machine) {
   const Seeds seeds = fuzzSeeds(0);
   for (uint64_t s = seeds.first; s < seeds.last; ++s) {

@@ -227,6 +227,7 @@ void runCase(const OpCase& c, const Evaluator& evaluator) {
 
 /// Every case, or every `each`th from number `first` on, on one evaluator.
 void runAll(const Evaluator& e, int each = 1, int first = 0) {
+  ASSERT_LT(first, each);
   int cases = 0;
   for (const auto& entry : fs::directory_iterator(fs::path(TEKTITE_TESTS) / "ops")) {
     if (entry.path().extension() != ".test") continue;

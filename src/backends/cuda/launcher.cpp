@@ -34,7 +34,6 @@ std::string comment(const LaunchList& list) {
 std::string whyNoLauncher(const LaunchList& list, const std::vector<WrittenKernel>& kernels) {
   for (const Step& step : list.steps) {
     if (step.kind == Step::Copy) continue;
-    if (step.kernel < 0) return "the host computes what is no kernel";
     const WrittenKernel& kernel = kernels[static_cast<size_t>(step.kernel)];
     if (step.kind == Step::Body || kernel.artifact->launches.empty())
       return fmt::format("the host computes {}", kernel.name);
@@ -79,13 +78,13 @@ void Launcher::addRegion(const Slot& slot) {
   }
 }
 int64_t Launcher::weightAt(const Slot& slot) {
+  if (!slot.bytes) return 0;
+  TEKTITE_CHECK(slot.data, "a constant of {} bytes without values", slot.bytes);
   const auto [at, isNew] = weightAt_.emplace(slot.data, 0);
   if (!isNew) return at->second;
-  TEKTITE_CHECK(slot.data || !slot.bytes, "a constant of {} bytes without values", slot.bytes);
   weights_.resize((weights_.size() + kDeviceAlign - 1) / kDeviceAlign * kDeviceAlign);
   at->second = static_cast<int64_t>(weights_.size());
-  if (slot.bytes)
-    weights_.append(static_cast<const char*>(slot.data), static_cast<size_t>(slot.bytes));
+  weights_.append(static_cast<const char*>(slot.data), static_cast<size_t>(slot.bytes));
   return at->second;
 }
 std::string Launcher::sizes(Slot::Kind kind, size_t count) const {
