@@ -97,6 +97,8 @@ expect 0 "$tektite" explain good.tk --target=npu:gemmini --sweep launch-us=1,5,1
 json "[r['launches'] for r in d] == [1, 1, 1] and d[0]['ms'] < d[2]['ms']"
 expect 0 "$tektite" explain good.tk --target=gpu-class --sweep shared.bytes=16384,65536 --json
 expect 0 "$tektite" verify good.tk --target=gpu-class  # in the kernel interpreter
+printf 'graph (x: f32[8]) {\n %%1 = map (x) { $0 * 8 } : f32[8]\n %%2 = map (%%1) { i32($0) } : i32[8]\n return %%2\n}\n' > cast.tk
+expect 0 "$tektite" run cast.tk --target=gpu-class --unfused  # one kernel's result may not take another type's memory
 expect 0 "$tektite" explain good.tk --html page.html
 python3 - <<'P' || fail "explain --html: $(head -c 600 page.html)"
 import html.parser, json
