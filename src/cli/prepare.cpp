@@ -1,4 +1,3 @@
-#include "backends/backend.h"
 #include "cli/cli.h"
 #include "runtime/chain.h"
 #include "runtime/dims.h"
@@ -64,15 +63,6 @@ bool prepareWhole(Prepared& p, const Options& options, const std::map<std::strin
   }
 }
 
-/// Parts run to learn what the next ones get: on the target's device, or here where the machine has none.
-CompileOptions toRun(CompileOptions options) {
-  const Target& target = options.target;
-  const Backend* backend = findBackend(target.printer);
-  if (backend && target.kind != "cpu" && !target.hasExplicitMemory() && !backend->open(target))
-    options.target = hostTarget();
-  return options;
-}
-
 }  // namespace
 
 Prepared prepareModel(const Options& options, Progress& progress,
@@ -116,7 +106,9 @@ std::vector<Prepared> partsOf(Prepared p) {
     return parts;
   }
   Team team(p.options.threads);
-  Chain chain(p.parts, toRun(p.options), team);
+  CompileOptions here = p.options;  // parts run on this machine to learn what the next ones get
+  here.target = hostTarget();
+  Chain chain(p.parts, here, team);
   chain.observe = [&](const Chain::Stage& stage, const std::vector<Carried>& inputs) {
     if (!stage.program || stage.times > 1) return;
     Prepared part;
