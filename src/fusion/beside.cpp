@@ -18,12 +18,6 @@ Beside::Beside(const Graph& g, const Target& target, Clusters& clusters, Trials&
                std::function<bool(int, int)> mayJoin)
     : g_(g), target_(target), clusters_(clusters), trials_(trials), mayJoin_(std::move(mayJoin)) {}
 
-double Beside::secondsOf(int c) {
-  Cluster& cluster = clusters_.list[c];
-  if (cluster.seconds < 0) cluster.seconds = trials_.of(clusters_, cluster.nodes).seconds;
-  return cluster.seconds;
-}
-
 size_t Beside::note(int a, int b, const Refusal& refusal) {
   const int from = clusters_.list[a].nodes.front(), to = clusters_.list[b].nodes.front();
   const bool joins = refusal.reason == Reason::None;
@@ -51,11 +45,6 @@ std::vector<Edge> Beside::pairs(const std::function<Refusal(int, int)>& why) con
   return all;
 }
 
-void Beside::join(int a, int b, double seconds) {
-  clusters_.merge(a, b);
-  clusters_.list[a].seconds = seconds;
-}
-
 // ---- readers of one value
 
 void Beside::joinReaders() {
@@ -79,14 +68,11 @@ void Beside::tryReaders(int a, int b) {
   if (clusters_.list[a].after.count(b) || clusters_.list[b].after.count(a) ||
       clusters_.wayRound(a, b) >= 0)
     return;
-  std::vector<int> together;
-  std::ranges::merge(clusters_.list[a].nodes, clusters_.list[b].nodes,
-                     std::back_inserter(together));
-  const double apart = secondsOf(a) + secondsOf(b);
-  const Trial& t = trials_.of(clusters_, together);
+  const double apart = trials_.secondsOf(clusters_, a) + trials_.secondsOf(clusters_, b);
+  const Trial& t = trials_.of(clusters_, clusters_.together(a, b));
   const Refusal refusal = trials_.verdict(t, apart);
   note(a, b, refusal);
-  if (refusal.reason == Reason::None) join(a, b, t.seconds);
+  if (refusal.reason == Reason::None) clusters_.merge(a, b, t.seconds);
 }
 
 // ---- kernels that have nothing in common
@@ -159,7 +145,7 @@ bool Beside::stack(Member& onto, Member& one) {
     stack.parts.push_back(clusters_.list[c].nodes);
   }
   stack.pairs.push_back(pair);
-  join(into, c, both.seconds);
+  clusters_.merge(into, c, both.seconds);
   onto.trial = std::move(both);
   onto.reads.insert(one.reads.begin(), one.reads.end());
   return true;

@@ -42,14 +42,12 @@ class Beside {
   std::vector<Edge> pairs_;
   std::map<int, Stack> stacks_;  // by cluster
 
-  double secondsOf(int c);
   void tryReaders(int a, int b);
   std::vector<std::vector<int>> layers(bool fromEnd) const;
   void stackLayer(const std::vector<int>& layer);
   void look(Member&);
   bool stack(Member& onto, Member& one);
   std::set<Value> readsOf(int c) const;
-  void join(int a, int b, double seconds);
   size_t note(int a, int b, const Refusal&);
 };
 

@@ -267,12 +267,16 @@ void Clusters::joinOrigins() {
     }
 }
 
-void Clusters::merge(int into, int from) {
+std::vector<int> Clusters::together(int a, int b) const {
+  std::vector<int> nodes;
+  std::ranges::merge(list[a].nodes, list[b].nodes, std::back_inserter(nodes));
+  return nodes;
+}
+
+void Clusters::merge(int into, int from, double seconds) {
   Cluster &a = list[into], &b = list[from];
   for (int n : b.nodes) of[n] = into;
-  std::vector<int> nodes;
-  std::ranges::merge(a.nodes, b.nodes, std::back_inserter(nodes));
-  a.nodes = std::move(nodes);
+  a.nodes = together(into, from);
   for (int c : b.before) {
     list[c].after.erase(from);
     if (c != into) a.before.insert(c), list[c].after.insert(into);
@@ -288,7 +292,7 @@ void Clusters::merge(int into, int from) {
   a.contract |= b.contract;
   a.heavy += b.heavy;
   a.version++;
-  a.seconds = -1;
+  a.seconds = seconds;
   b = Cluster{.nodes = {},
               .before = {},
               .after = {},

@@ -48,7 +48,10 @@ class Clusters {
   std::vector<int> order() const;
   /// Would one cluster of both leave and re-enter? Answers a cluster on the way round, or -1.
   int wayRound(int a, int b) const;
-  void merge(int into, int from);
+  /// The nodes of both, ascending.
+  std::vector<int> together(int a, int b) const;
+  /// `seconds`: of the plan of both, where they are known.
+  void merge(int into, int from, double seconds = -1);
   /// A map at the points of something narrower in its cluster, read by others: its readers may have a copy each instead.
   bool mayRepeat(int node) const;
   struct Repetition {

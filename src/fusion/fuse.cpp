@@ -70,21 +70,11 @@ class Fuser {
   std::optional<Beside> beside_;
 
   const Trial& tried(const std::vector<int>& nodes) { return trials_.of(*clusters_, nodes); }
-  double secondsOf(int c) {
-    Cluster& cluster = clusters_->list[c];
-    if (cluster.seconds < 0) cluster.seconds = tried(cluster.nodes).seconds;
-    return cluster.seconds;
-  }
+  double secondsOf(int c) { return trials_.secondsOf(*clusters_, c); }
   bool isAlone(int c) const { return clusters_->list[c].host || clusters_->list[c].alone; }
   bool hasScan(int c) const { return clusters_->list[c].scan; }
   int heavyOf(int c) const { return clusters_->list[c].heavy; }
   bool hasContract(int c) const { return clusters_->list[c].contract; }
-  std::vector<int> together(int a, int b) const {
-    std::vector<int> nodes;
-    std::ranges::merge(clusters_->list[a].nodes, clusters_->list[b].nodes,
-                       std::back_inserter(nodes));
-    return nodes;
-  }
   // ---- what is left apart: kernels that would keep more alive than unfused, or that were measured slower than their parts
 
   void joinByAllMoves() {
@@ -288,7 +278,7 @@ class Fuser {
         refuse(c.a, c.b, {Reason::Cycle, 0, 0, nameOf(way)});
         continue;
       }
-      accept(c.a, c.b, c.seconds);
+      clusters_->merge(c.a, c.b, c.seconds);
       considerAround(c.a);
     }
   }
@@ -297,10 +287,6 @@ class Fuser {
     const std::set<int> before = clusters_->list[c].before, after = clusters_->list[c].after;
     for (int d : before) consider(d, c);
     for (int d : after) consider(c, d);
-  }
-  void accept(int a, int b, double seconds) {
-    clusters_->merge(a, b);
-    clusters_->list[a].seconds = seconds;
   }
   std::string nameOf(int c) const { return ledgerName(g_, clusters_->list[c].nodes.front()); }
   void refuse(int a, int b, Refusal r) {
@@ -326,7 +312,7 @@ class Fuser {
         return refuse(a, b, {Reason::NoGain, apart, apart - most, "at best "});
     if (const int way = clusters_->wayRound(a, b); way >= 0)
       return refuse(a, b, {Reason::Cycle, 0, 0, nameOf(way)});
-    const Trial& t = tried(together(a, b));
+    const Trial& t = tried(clusters_->together(a, b));
     const Refusal r = trials_.verdict(t, apart);
     if (r.reason != Reason::None) return refuse(a, b, r);
     if (scan && apart - t.seconds < kLeastOfScans)
@@ -344,7 +330,7 @@ class Fuser {
       return {Reason::Cycle, 0, 0, nameOf(way)};
     const double apart = secondsOf(a) + secondsOf(b);
     if (!fitsCode(a, b)) return tooMuchCode(a, b);
-    const Trial& t = tried(together(a, b));
+    const Trial& t = tried(clusters_->together(a, b));
     const Refusal r = trials_.verdict(t, apart);
     return r.reason != Reason::None ? r : Refusal{Reason::NoGain, apart, t.seconds, ""};
   }

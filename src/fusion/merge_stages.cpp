@@ -36,7 +36,7 @@ class Merger {
       known_[i].axes = axesOf(s_[i]);
     }
     for (size_t i = 0; i < s_.size(); i++)
-      each(known_[i].needs, [&](size_t d) {
+      known_[i].needs.each([&](size_t d) {
         known_[i].order.add(d);
         known_[i].order.add(known_[d].order);
       });
@@ -81,10 +81,6 @@ class Merger {
   std::unordered_map<std::string, Writers> writers_;
   std::unordered_map<size_t, int> failed_;  // pairs that can't be joined, at these versions
 
-  template <class See>
-  static void each(const StageBits& bits, const See& see) {
-    for (size_t i = bits.next(0); i != StageBits::kNone; i = bits.next(i + 1)) see(i);
-  }
   void readAll(size_t i) {
     known_[i].reads.clear();
     for (Expr& e : loadsOf(s_[i])) {
@@ -118,10 +114,7 @@ class Merger {
   }
   /// Does one that stage i needs, other than `d`, need d?
   bool needsAround(size_t i, size_t d) const {
-    const StageBits& needs = known_[i].needs;
-    for (size_t x = needs.next(0); x != StageBits::kNone; x = needs.next(x + 1))
-      if (x != d && known_[x].order[d]) return true;
-    return false;
+    return known_[i].needs.any([&](size_t x) { return x != d && known_[x].order[d]; });
   }
 
   // ---- maps into what they read, or what reads them
@@ -133,17 +126,15 @@ class Merger {
   };
   /// Map i joins the nest of a reduction that it reads at its own point.
   bool behind(size_t i) {
-    for (size_t host = known_[i].needs.next(0); host != StageBits::kNone;
-         host = known_[i].needs.next(host + 1))
-      if (!isMap(host) && !needsAround(i, host) && joined(host, i, true)) return true;
-    return false;
+    return known_[i].needs.any([&](size_t host) {
+      return !isMap(host) && !needsAround(i, host) && joined(host, i, true);
+    });
   }
   /// Map i joins the nest of the first reader that reads it at every point of its own axes.
   bool into(size_t i) {
-    for (size_t host = known_[i].neededBy.next(0); host != StageBits::kNone;
-         host = known_[i].neededBy.next(host + 1))
-      if (!isContraction(host) && !needsAround(host, i) && joined(host, i, false)) return true;
-    return false;
+    return known_[i].neededBy.any([&](size_t host) {
+      return !isContraction(host) && !needsAround(host, i) && joined(host, i, false);
+    });
   }
   /// One nest of both, if it can be. `behind`: the guest's stores follow the host's reductions; else they come before them.
   bool joined(size_t host, size_t guest, bool behind) {
@@ -290,10 +281,10 @@ class Merger {
       writers->push_back(host);
       h.writes.push_back(writers);
     }
-    each(g.neededBy, [&](size_t x) { known_[x].needs.remove(guest), known_[x].needs.add(host); });
+    g.neededBy.each([&](size_t x) { known_[x].needs.remove(guest), known_[x].needs.add(host); });
     h.neededBy.add(g.neededBy);
-    each(g.needs, [&](size_t d) { known_[d].neededBy.remove(guest); });
-    each(h.needs, [&](size_t d) { known_[d].neededBy.remove(host); });
+    g.needs.each([&](size_t d) { known_[d].neededBy.remove(guest); });
+    h.needs.each([&](size_t d) { known_[d].neededBy.remove(host); });
     h.needs.clear();
     connect(host);
     h.neededBy.remove(guest), h.neededBy.remove(host);
@@ -354,7 +345,7 @@ class Merger {
     std::priority_queue<size_t, std::vector<size_t>, std::greater<>> ready;
     std::vector<int> missing(s_.size());
     for (size_t i = 0; i < s_.size(); i++) {
-      each(known_[i].needs, [&](size_t) { missing[i]++; });
+      known_[i].needs.each([&](size_t) { missing[i]++; });
       if (known_[i].alive && !missing[i]) ready.push(i);
     }
     std::vector<Stage> out;
@@ -362,7 +353,7 @@ class Merger {
       const size_t i = ready.top();
       ready.pop();
       out.push_back(std::move(s_[i]));
-      each(known_[i].neededBy, [&](size_t x) {
+      known_[i].neededBy.each([&](size_t x) {
         if (--missing[x] == 0) ready.push(x);
       });
     }

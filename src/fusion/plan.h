@@ -20,6 +20,7 @@ namespace tektite {
 struct Region {
   Expr base;
   int64_t size;
+  friend bool operator==(const Region&, const Region&) = default;
 };
 
 struct PlanBuffer {

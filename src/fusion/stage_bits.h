@@ -18,6 +18,19 @@ class StageBits {
     for (size_t w = 0; w < words_.size(); w++) words_[w] |= o.words_[w];
   }
   void clear() { words_.assign(words_.size(), 0); }
+  /// Does one of them hold? In ascending order, up to the first that does; `holds` may change the set if it answers true.
+  template <class Holds>
+  bool any(const Holds& holds) const {
+    for (size_t i = next(0); i != kNone; i = next(i + 1))
+      if (holds(i)) return true;
+    return false;
+  }
+  template <class See>
+  void each(const See& see) const {
+    any([&](size_t i) { return see(i), false; });
+  }
+
+ private:
   static constexpr size_t kNone = static_cast<size_t>(-1);
   /// The first one from `i` on, or kNone.
   size_t next(size_t i) const {
@@ -27,7 +40,6 @@ class StageBits {
     return kNone;
   }
 
- private:
   std::vector<uint64_t> words_;
 };
 

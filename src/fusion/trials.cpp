@@ -131,6 +131,12 @@ const Trial& Trials::of(const Clusters& clusters, const std::vector<int>& nodes)
   return t;
 }
 
+double Trials::secondsOf(Clusters& clusters, int c) {
+  Cluster& cluster = clusters.list[c];
+  if (cluster.seconds < 0) cluster.seconds = of(clusters, cluster.nodes).seconds;
+  return cluster.seconds;
+}
+
 Trial Trials::stacked(const Trial& a, const Trial& b) const {
   Trial t = a;
   t.draft.reset();

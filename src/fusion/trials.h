@@ -22,6 +22,8 @@ class Trials {
  public:
   Trials(const Graph&, const Target&, const FusionOptions&, PlanMemory&);
   const Trial& of(const Clusters&, const std::vector<int>& nodes);
+  /// Of a cluster's plan, which then knows them.
+  double secondsOf(Clusters&, int cluster);
   /// What the oracle would say of two sets of nodes that have no value in common: their tile lists in one kernel.
   Trial stacked(const Trial&, const Trial&) const;
   /// Why these nodes are better no kernel, given the seconds that their parts take; no reason: they are. What is better none is no longer

@@ -43,11 +43,6 @@ std::optional<Part> partOf(const Stage& stage, const PlanBuffer& b) {
   return out;
 }
 
-bool same(const std::vector<Region>& a, const std::vector<Region>& b) {
-  return std::ranges::equal(
-      a, b, [](const Region& x, const Region& y) { return x.size == y.size && x.base == y.base; });
-}
-
 bool touches(const Stage& stage, const std::string& buffer) {
   return buffersOf(stage).count(buffer) != 0;
 }
@@ -76,7 +71,7 @@ void keep(GroupPlan& plan, TileList& list, const PlanBuffer& b, int64_t cacheByt
     if (!touches(stage, b.name)) continue;
     const auto part = partOf(stage, b);
     if (!part || stage.depth != depth || stage.after || stage.contraction ||
-        (!parts.empty() && !same(part->regions, parts[0].regions)))
+        (!parts.empty() && part->regions != parts[0].regions))
       return;
     readers.push_back(k);
     parts.push_back(*part);

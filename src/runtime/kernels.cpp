@@ -306,15 +306,13 @@ std::vector<GroupKernel> makeKernels(const Graph& graph, const std::vector<int>&
   });
   for (size_t i = 0; i < groups.size(); ++i) {
     const size_t same = sameAs[i];
-    if (same == i) continue;
-    share(kernels[i], kernels[same], *graph.nodes[groups[same]].as<Group>()->plan);
-    modules[i] = modules[same];
+    if (same != i) share(kernels[i], kernels[same], *graph.nodes[groups[same]].as<Group>()->plan);
   }
 
   std::unordered_map<std::string, size_t> first;
   std::vector<size_t> distinct;
   for (size_t i = 0; i < kernels.size(); ++i) {
-    const auto [at, isNew] = first.emplace(modules[i].kernels[0].name, i);
+    const auto [at, isNew] = first.emplace(modules[sameAs[i]].kernels[0].name, i);
     if (isNew)
       distinct.push_back(i);
     else

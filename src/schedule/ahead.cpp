@@ -41,10 +41,6 @@ std::vector<const StageAxis*> byStride(const PlanBuffer& b, const std::vector<Ex
   return out;
 }
 
-bool sameRegion(const StageAxis& a, const StageAxis& b) {
-  return a.extent == b.extent && a.region.size == b.region.size && a.region.base == b.region.base;
-}
-
 /// The element that stage `by` would read if it walked over what `reader` reads there; null where it doesn't walk over just that.
 Expr walkedBy(const GroupPlan& plan, const Stage& by, const Stage& reader, const Expr& element) {
   const Load& l = *element.as<Load>();
@@ -57,7 +53,7 @@ Expr walkedBy(const GroupPlan& plan, const Stage& by, const Stage& reader, const
   if (from.empty() || from.size() != to.size()) return {};
   std::unordered_map<std::string, Expr> names;
   for (size_t i = 0; i < from.size(); i++) {
-    if (!sameRegion(*from[i], *to[i])) return {};
+    if (from[i]->extent != to[i]->extent || from[i]->region != to[i]->region) return {};
     names.emplace(from[i]->var, var(to[i]->var));
   }
   return substitute(element, names);
