@@ -16,6 +16,7 @@ namespace {
 
 const std::unordered_map<std::string, Expr> kNoNames;
 const Ranges kNoRanges;
+constexpr size_t kNone = static_cast<size_t>(-1);
 
 class Merger {
  public:
@@ -156,13 +157,20 @@ class Merger {
     joint->indices.push_back({&hostIndex, &guestIndex});
     return true;
   }
+  /// Null: none of these. From the last one on: what is read was mostly stored just before.
+  static const StageStore* storeOf(const std::vector<StageStore>& stores,
+                                   const std::string& buffer) {
+    for (size_t i = stores.size(); i-- > 0;)
+      if (stores[i].buffer == buffer) return &stores[i];
+    return nullptr;
+  }
   std::optional<Joint> jointBehind(size_t i, size_t host) const {
     std::optional<Joint> joint;
     for (const Read& r : known_[i].reads) {
       if (!r.isFrom(host)) continue;
       if (r.writers->size() > 1) return {};
-      const auto store = std::ranges::find(s_[host].outer, r.buffer(), &StageStore::buffer);
-      if (store == s_[host].outer.end() || !add(joint, host, store->index, i, r.index())) return {};
+      const StageStore* store = storeOf(s_[host].outer, r.buffer());
+      if (!store || !add(joint, host, store->index, i, r.index())) return {};
     }
     const auto space = static_cast<size_t>(
         std::ranges::count_if(s_[host].axes, [](const StageAxis& a) { return !a.reduce; }));
@@ -173,8 +181,7 @@ class Merger {
     for (const Read& r : known_[host].reads) {
       if (!r.isFrom(i)) continue;
       if (r.writers->size() > 1) return {};
-      const auto store = std::ranges::find(s_[i].inner, r.buffer(), &StageStore::buffer);
-      if (!add(joint, host, r.index(), i, store->index)) return {};
+      if (!add(joint, host, r.index(), i, storeOf(s_[i].inner, r.buffer())->index)) return {};
     }
     return joint && covers(joint->binding, s_[host].axes.size(), s_[i]) ? joint : std::nullopt;
   }
@@ -206,8 +213,9 @@ class Merger {
     for (StageAxis& a : h.axes)
       if (back && back->count(a.var)) a.var = back->at(a.var).as<Var>()->name;
     if (!b.split.empty()) split(h, b);
-    inlineStores(behind ? h.outer : g.inner, behind ? g : h);
-    readBoth(host, guest, ofHost, ofGuest, behind ? h.outer : g.inner);
+    const size_t writer = behind ? host : guest;
+    inlineStores(writer, behind ? h.outer : g.inner, behind ? guest : host);
+    readBoth(host, guest, ofHost, ofGuest, writer);
     if (behind) {
       append(h.outer, g.inner);
     } else {
@@ -237,27 +245,25 @@ class Merger {
     }
     s.axes = std::move(axes);
   }
-  /// The stored values in place of loads of them.
-  static void inlineStores(const std::vector<StageStore>& stores, Stage& reader) {
-    std::unordered_map<std::string_view, const StageStore*> stored;
-    for (const StageStore& store : stores) stored.emplace(store.buffer, &store);
+  /// What `writer` stores in place of what `reader` loads of it.
+  void inlineStores(size_t writer, const std::vector<StageStore>& stores, size_t reader) {
+    std::unordered_map<std::string_view, const StageStore*> read;
+    for (const Read& r : known_[reader].reads)
+      if (r.isFrom(writer)) read.emplace(r.buffer(), storeOf(stores, r.buffer()));
     Rewriter inlined([&](const Expr&, const Expr& e) -> Expr {
       const Load* l = e.as<Load>();
-      const auto store = l ? stored.find(l->buffer) : stored.end();
-      return store == stored.end() ? Expr() : store->second->value;
+      const auto store = l ? read.find(l->buffer) : read.end();
+      return store == read.end() ? Expr() : store->second->value;
     });
-    change(reader, std::ref(inlined));
+    change(s_[reader], std::ref(inlined));
   }
-  /// What both read, but for what is passed on.
-  void readBoth(size_t host, size_t guest, Renaming& ofHost, Renaming& ofGuest,
-                const std::vector<StageStore>& passed) {
-    std::unordered_set<std::string_view> between;
-    for (const StageStore& store : passed) between.insert(store.buffer);
+  /// What both read, but for what `writer`, one of them, passes on to the other.
+  void readBoth(size_t host, size_t guest, Renaming& ofHost, Renaming& ofGuest, size_t writer) {
     std::unordered_set<Hash> seen;
     std::vector<Read> reads;
     for (const bool ofGuests : {true, false})
       for (Read& r : known_[ofGuests ? guest : host].reads) {
-        if (between.count(r.buffer())) continue;
+        if (r.isFrom(writer)) continue;
         r.load = ofGuests ? ofGuest(r.load) : ofHost(r.load);
         if (seen.insert(r.load.hash()).second) reads.push_back(std::move(r));
       }
@@ -310,7 +316,7 @@ class Merger {
     for (size_t i = 0; i < left.axes.size(); i++) names[right.axes[i].var] = var(left.axes[i].var);
     Renaming ofLeft(kNoNames, kNoRanges), ofRight(names, kNoRanges);
     ofRight.apply(right);
-    readBoth(a, b, ofLeft, ofRight, {});
+    readBoth(a, b, ofLeft, ofRight, kNone);
     append(left.inner, right.inner);
     append(left.accumulators, right.accumulators);
     append(left.outer, right.outer);

@@ -195,11 +195,16 @@ Expr Rewriter::operator()(const Expr& e) {
   if (!e) return e;
   if (const size_t at = seen_.find(e.hash()); at != HashNumbers::kNone) return done_[at];
   const auto all = [&](const std::vector<Expr>& list, bool& changed) {
-    std::vector<Expr> out;
-    out.reserve(list.size());
-    for (const Expr& x : list) {
-      out.push_back((*this)(x));
-      changed |= out.back().get() != x.get();
+    std::vector<Expr> out;  // empty as long as nothing changes
+    for (size_t i = 0; i < list.size(); i++) {
+      Expr x = (*this)(list[i]);
+      if (!changed && x.get() == list[i].get()) continue;
+      if (!changed) {
+        out.reserve(list.size());
+        out.assign(list.begin(), list.begin() + static_cast<long>(i));
+        changed = true;
+      }
+      out.push_back(std::move(x));
     }
     return out;
   };
