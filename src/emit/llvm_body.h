@@ -124,8 +124,8 @@ class Body {
   Value loadScalar(const Address&);
   Value loadGuarded(const Address&);
   Value loadVector(const Address&);
-  Value loadStrided(const Address&);
-  Value loadEverySecond(const Address&);
+  std::optional<Address> steady(const Address&, std::vector<int64_t>& distances);
+  Value loadPicked(const Address&, const std::vector<int64_t>& distances);
   bool isColumn(const Address&) const;
   Value loadColumn(const Address&);
   Value gather(const Address&);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "emit/llvm_body.h"
 #include "emit/prepare.h"
@@ -123,9 +124,11 @@ std::string Body::someLane() {
 Value Body::loadFrom(const Address& a) {
   if (!lanes_ || !a.varies())
     return a.inRange || someOn_ || a.place->own ? loadScalar(a) : loadGuarded(a);
-  if (a.offsets) return gather(a);
   if (a.lane == 1) return loadVector(a);
-  return isColumn(a) ? loadColumn(a) : loadStrided(a);
+  if (!a.offsets && isColumn(a)) return loadColumn(a);
+  std::vector<int64_t> distances;
+  const auto first = steady(a, distances);
+  return first ? loadPicked(*first, distances) : gather(a);
 }
 
 /// A column of a square block of registers, a row a lane?
@@ -213,52 +216,85 @@ Value Body::loadVector(const Address& a) {
   return scalars_.fromMemory(text, type, lanes_);
 }
 
-/// A constant stride other than 1. Every second element, and backwards: whole vectors and a shuffle. Else lane by lane.
-Value Body::loadStrided(const Address& a) {
-  if (a.lane == 2 && lanes_ % 2 == 0) return loadEverySecond(a);
-  if (a.lane != -1 || !a.inRange) return gather(a);
-  const DType type = a.place->type;
-  const std::string vector = memoryType(type, lanes_);
-  std::string back;
-  for (int i = 0; i < lanes_; i++) back += fmt::format("{}i32 {}", i ? ", " : "", lanes_ - 1 - i);
-  const std::string all = out_.set(a.place->name, "load {}, ptr {}, align {}", vector,
-                                   pointer(a, 1 - lanes_), alignOf(a, 1 - lanes_));
-  return scalars_.fromMemory(
-      out_.set(a.place->name, "shufflevector {0} {1}, {0} poison, <{2} x i32> <{3}>", vector, all,
-               lanes_, back),
-      type, lanes_);
+/// Lane 0's element and how far the other lanes' lie from it, where these distances are constants: of strides, and of indices that divide
+/// the lane's number (an image that is enlarged).
+std::optional<Address> Body::steady(const Address& a, std::vector<int64_t>& distances) {
+  distances.clear();
+  Address first = a;
+  if (!a.offsets) {
+    for (int l = 0; l < lanes_; l++) distances.push_back(l * a.lane);
+    return first;
+  }
+  if (!loadsOf(a.offsets).empty()) return std::nullopt;
+  const auto at = [&](int l) {
+    return linearOf(facts().simplify(substitute(a.offsets, {{laneVariable_, Expr(l)}})));
+  };
+  Linear start = at(0);
+  for (int l = 0; l < lanes_; l++) {
+    const Linear way = plus(at(l), start, -1);
+    if (!way.terms.empty()) return std::nullopt;
+    distances.push_back(way.constant);
+  }
+  first.constant = std::exchange(start.constant, 0);
+  first.base = start.terms.empty() ? Expr() : toExpr(start);
+  first.lane = 0;
+  first.unit = 1;
+  return first;
 }
 
-/// Elements 0, 2 ... 2 * lanes - 2: those from 0 and those up to the last, each a vector. Nothing after the last is touched.
-Value Body::loadEverySecond(const Address& a) {
+/// Lanes at constant distances from lane 0 whose elements lie in two vectors' span: the first of them and the last, and a shuffle. Nothing
+/// beside them is touched.
+Value Body::loadPicked(const Address& a, const std::vector<int64_t>& distances) {
+  const auto [least, most] = std::minmax_element(distances.begin(), distances.end());
+  const int64_t low = *least, span = *most - low + 1;
+  int n = 1;
+  while (2 * n <= std::min<int64_t>(span, lanes_)) n *= 2;
+  if (span > 2 * n) return gather(a);
   const DType type = a.place->type;
-  const int n = lanes_;
   const std::string vector = memoryType(type, n);
-  const auto list = [&](const std::function<int(int)>& at) {
+  const auto list = [](int count, const std::function<int64_t(int)>& at) {
     std::string out;
-    for (int i = 0; i < n; i++) out += fmt::format("{}i32 {}", i ? ", " : "", at(i));
-    return fmt::format("<{} x i32> <{}>", n, out);
+    for (int i = 0; i < count; i++) out += fmt::format("{}i32 {}", i ? ", " : "", at(i));
+    return fmt::format("<{} x i32> <{}>", count, out);
   };
-  const auto read =
-      [&](int64_t from,
-          int first) {  // element `from + i` is lane `first + i / 2`, where i is even (from 0) or odd
-        if (a.inRange)
-          return out_.set(a.place->name, "load {}, ptr {}, align {}", vector, pointer(a, from),
-                          alignOf(a, from));
-        const std::string on =
-            out_.set("on", "shufflevector {}, {} zeroinitializer, {}", typed(mask_), typeOf(mask_),
-                     list([&](int i) { return i % 2 == (from ? 1 : 0) ? first + i / 2 : n; }));
-        return out_.call(a.place->name, vector,
-                         fmt::format("llvm.masked.load.{}.p0", memorySuffix(type, n)),
-                         fmt::format("ptr {}, i32 {}, {} {}, {} zeroinitializer", pointer(a, from),
-                                     alignOf(a, from), typeOf(mask_), on, vector),
-                         fmt::format("ptr, i32, {}, {}", typeOf(mask_), vector));
+  const auto source =
+      [&](int lane) {  // 0 ... n - 1: of the first elements, n ... 2 n - 1: the last
+        const int64_t at = distances[lane] - low;
+        return at < n ? at : at - (span - n) + n;
       };
-  const std::string low = read(0, 0), high = read(n - 1, n / 2);
-  const std::string picked =
-      out_.set(a.place->name, "shufflevector {0} {1}, {0} {2}, {3}", vector, low, high,
-               list([&](int i) { return 2 * i < n ? 2 * i : 2 * i + 1; }));
-  return scalars_.fromMemory(picked, type, n);
+  /// Elements of one of the two vectors that lanes which are on want.
+  const auto wanted = [&](int half) {
+    std::vector<std::vector<int>> lanesOf(n);
+    size_t rounds = 0;
+    for (int l = 0; l < lanes_; l++)
+      if (source(l) / n == half) {
+        lanesOf[source(l) % n].push_back(l);
+        rounds = std::max(rounds, lanesOf[source(l) % n].size());
+      }
+    std::string on;
+    for (size_t r = 0; r < rounds; r++) {
+      const std::string some =
+          out_.set("on", "shufflevector {}, {} zeroinitializer, {}", typed(mask_), typeOf(mask_),
+                   list(n, [&](int i) { return r < lanesOf[i].size() ? lanesOf[i][r] : lanes_; }));
+      on = on.empty() ? some : out_.set("on", "or <{} x i1> {}, {}", n, on, some);
+    }
+    return on;
+  };
+  const auto read = [&](int half) {
+    const int64_t from = half ? low + span - n : low;
+    if (a.inRange)
+      return out_.set(a.place->name, "load {}, ptr {}, align {}", vector, pointer(a, from),
+                      alignOf(a, from));
+    return out_.call(a.place->name, vector,
+                     fmt::format("llvm.masked.load.{}.p0", memorySuffix(type, n)),
+                     fmt::format("ptr {}, i32 {}, <{} x i1> {}, {} zeroinitializer",
+                                 pointer(a, from), alignOf(a, from), n, wanted(half), vector),
+                     fmt::format("ptr, i32, <{} x i1>, {}", n, vector));
+  };
+  const std::string first = read(0), last = span > n ? read(1) : "poison";
+  return scalars_.fromMemory(out_.set(a.place->name, "shufflevector {0} {1}, {0} {2}, {3}", vector,
+                                      first, last, list(lanes_, source)),
+                             type, lanes_);
 }
 
 std::string Body::pointers(const Address& a) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "fusion/stages.h"
 #include "ir/dot.h"
 #include "ir/facts.h"
 #include "ir/share.h"
@@ -13,6 +14,7 @@ namespace {
 
 constexpr int64_t kLongSum = 512;  // additions into one register; more are cut into pieces
 constexpr int64_t kPiece = 128;    // of about so many
+constexpr int64_t kFewSteps = 4;   // of a loop that is written out
 const char* const kInGroup = "in_group";
 
 Stmt forLoop(std::string v, Expr extent, LoopMode mode, Block body) {
@@ -42,6 +44,7 @@ class Nest {
     for (int i : schedule.order) (stage.axes[i].reduce ? reduce_ : space_).push_back(i);
     vectorIsReduce_ = schedule.vectorAxis >= 0 && stage.axes[schedule.vectorAxis].reduce;
     vectors_ = schedule.vectors;
+    uneven_ = isUneven();
   }
 
   Block run() {
@@ -190,10 +193,20 @@ class Nest {
       inside(inner);
       mask_ = {};
     };
-    serial(out, v, full, most(axis) / width, [&](Block& inner) {
-      block(inner, var(v) * Expr(schedule_.apart ? int64_t{schedule_.lanes} : width),
-            schedule_.vectors, false);
-    });
+    const Expr step(schedule_.apart ? int64_t{schedule_.lanes} : width);
+    const auto blocks = [&](const Expr& from, const Expr& count, int64_t atMost) {
+      serial(out, v, count, atMost,
+             [&](Block& inner) { block(inner, (from + var(v)) * step, schedule_.vectors, false); });
+    };
+    const auto count = asInteger(full);
+    const bool apart = uneven_ && constant && *count > 0;
+    if (apart) {
+      blocks(0, 1, 1);
+      blocks(1, Expr(std::max<int64_t>(*count - 2, 0)), *count - 2);
+      if (*count > 1) blocks(Expr(*count - 1), 1, 1);
+    } else {
+      blocks(0, full, most(axis) / width);
+    }
     if (constant && *constant % width == 0) return;
     if (!schedule_.packed.empty() && !vectorIsReduce_) {
       const Expr some = simplify(min(n - full * Expr(width), 1), ranges_);
@@ -205,9 +218,24 @@ class Nest {
     const Expr rest = simplify(
         floorDiv(n - full * Expr(width) + Expr(schedule_.lanes - 1), schedule_.lanes), ranges_);
     const bool mask = !constant || *constant % width % schedule_.lanes;
-    serial(out, v, rest, schedule_.vectors, [&](Block& inner) {
-      block(inner, full * Expr(width) + var(v) * Expr(int64_t{schedule_.lanes}), 1, mask);
-    });
+    const int64_t each = apart ? 1 : schedule_.vectors;  // vectors left over that a loop takes
+    for (int64_t done = 0; done < (apart ? *asInteger(rest) : 1); done++)
+      serial(out, v, apart ? Expr(1) : rest, each, [&](Block& inner) {
+        block(inner, full * Expr(width) + (var(v) + Expr(done)) * Expr(int64_t{schedule_.lanes}), 1,
+              mask);
+      });
+  }
+
+  /// Do indices of loads depend on the vector axis by more than a sum? Then its ends are written out, and short reductions: where the
+  /// other variables are numbers or clamps have gone, so are the distances between lanes.
+  bool isUneven() const {
+    if (schedule_.vectorAxis < 0 || vectorIsReduce_ || schedule_.lanes < 2) return false;
+    const std::string& v = axisName(schedule_.vectorAxis);
+    for (const Expr& e : loadsOf(stage_))
+      for (const Expr& at : e.as<Load>()->index)
+        for (const auto& [term, by] : linearOf(at).terms)
+          if (term.as<Apply>() && mentions({term}, v) && loadsOf(term).empty()) return true;
+    return false;
   }
 
   // ---- the register tile
@@ -470,6 +498,11 @@ class Nest {
       });
     } else if (axis == schedule_.dotAxis) {
       groupLoop(axis, out, next);
+    } else if (const auto n = asInteger(extent_[axis]); uneven_ && n && *n <= kFewSteps) {
+      for (int64_t step = 0; step < *n; step++) {
+        at_[axisName(axis)] = low_[axis] + Expr(step);
+        next(out);
+      }
     } else {
       plainLoop(axis, out, next);
     }
@@ -677,7 +710,7 @@ class Nest {
   Ranges ranges_;
   std::vector<Expr> low_, extent_;
   std::vector<int> space_, reduce_;
-  bool vectorIsReduce_ = false, turned_ = false;
+  bool vectorIsReduce_ = false, turned_ = false, uneven_ = false;
   int vectors_ = 1, unroll_ = 1, shared_ = 0;
   Expr mask_;
   std::unordered_map<std::string, Expr> at_;        // axis -> coordinate

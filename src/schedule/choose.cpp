@@ -96,7 +96,8 @@ std::vector<int> loopOrder(const GroupPlan& plan, const Stage& stage,
 
 namespace {
 
-/// Vector work of one point if lanes run along the axis: contiguous accesses cost their share, strided ones a gather.
+/// Vector work of one point if lanes run along the axis: contiguous accesses cost their share, loads from two vectors' span
+/// both and a shuffle, others a gather.
 double costAlong(const Stage& stage, const std::vector<StageAccess>& accesses, int axis,
                  int lanes) {
   const StageAxis& a = stage.axes[axis];
@@ -104,7 +105,9 @@ double costAlong(const Stage& stage, const std::vector<StageAccess>& accesses, i
   double cost = 0;
   for (const StageAccess& x : accesses) {
     const auto step = strideAlong(*x.buffer, x.index, a.var);
-    const double vector = step == 0 ? 0.25 : step == 1 ? 1 : 0.75 * lanes;
+    const bool pair =
+        step != 0 && step != 1 && !x.isStore && nearAlong(*x.buffer, x.index, a.var, lanes);
+    const double vector = step == 0 ? 0.25 : step == 1 ? 1 : pair ? 2.5 : 0.75 * lanes;
     cost += vector * (x.reduced || stage.accumulators.empty() ? 1 : 0.2);
   }
   cost = (cost + 1) / lanes / usedShare(n, lanes);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ir/facts.h"
 #include "support/check.h"
 
 namespace tektite {
@@ -57,6 +58,32 @@ std::optional<int64_t> strideAlong(const PlanBuffer& b, const std::vector<Expr>&
     }
   }
   return step;
+}
+
+bool nearAlong(const PlanBuffer& b, const std::vector<Expr>& index, const std::string& var,
+               int lanes) {
+  const auto strides = memoryStrides(b);
+  Expr flat = 0;
+  for (size_t d = 0; d < index.size(); d++) flat = flat + index[d] * Expr(strides[d]);
+  if (!loadsOf(flat).empty()) return false;
+  const Expr free = rewrite(flat, [](const Expr& e) -> Expr {
+    const Apply* a = e.as<Apply>();
+    if (!a || (a->op != Op::Min && a->op != Op::Max)) return {};
+    return asInteger(a->args[1]) ? a->args[0] : asInteger(a->args[0]) ? a->args[1] : Expr();
+  });
+  const auto at = [&](int l) {
+    return linearOf(
+        simplify(substitute(free, {{var, tektite::var(var) * Expr(lanes) + Expr(l)}}), {}));
+  };
+  const Linear first = at(0);
+  int64_t least = 0, most = 0;
+  for (int l = 1; l < lanes; l++) {
+    const Linear way = plus(at(l), first, -1);
+    if (!way.terms.empty()) return false;
+    least = std::min(least, way.constant);
+    most = std::max(most, way.constant);
+  }
+  return most - least < 2 * lanes;
 }
 
 bool crowdsSets(const PlanBuffer& b, const std::vector<Expr>& index, const Stage& stage,

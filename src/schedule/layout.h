@@ -16,6 +16,10 @@ std::vector<int64_t> memoryStrides(const PlanBuffer&);
 /// By how many elements an access moves when `var` grows by 1; nothing where it isn't affine in `var`.
 std::optional<int64_t> strideAlong(const PlanBuffer&, const std::vector<Expr>& index,
                                    const std::string& var);
+/// Do neighbours of `var`, `lanes` at a time, lie at constant distances in two vectors' span, but where an index is clamped? Strides of 2 do,
+/// and indices that divide.
+bool nearAlong(const PlanBuffer&, const std::vector<Expr>& index, const std::string& var,
+               int lanes);
 /// One load or store of a stage.
 struct StageAccess {
   const PlanBuffer* buffer;

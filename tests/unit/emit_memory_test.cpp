@@ -44,6 +44,52 @@ TEST(EmitMemory, EverySecondBackwardsAndEveryThird) {
                                        : x[(i - 32) * 3]; });
 }
 
+TEST(EmitMemory, IndicesThatDivideTheLane) {
+  const auto x = noise(35, 1);
+  run(
+      R"(kernel k(x: f32[35], out y: f32[4 x 32]) {
+    for t in 1 parallel { for b in 2 serial {
+      for l in 16 vector {
+        y[0, b * 16 + l] = x[(b * 16 + l + 1) // 2]
+        y[1, b * 16 + l] = x[min((l + 1) // 2, 3) + b]
+        y[2, b * 16 + l] = x[b * 16 + l - l % 4 * 2 + 6]
+        y[3, b * 16 + l] = -1
+      }
+      for l in 16 vector {
+        if l < 13 & 1 <= l { y[3, b * 16 + l] = x[33 - (l + b * 16) // 3] }
+      }
+    } }
+  })",
+      [&] { return buffers(x, 128); },
+      [&](int64_t i) {
+        const int64_t row = i / 32, at = i % 32, b = at / 16, l = at % 16;
+        return row == 0           ? x[(at + 1) / 2]
+               : row == 1         ? x[std::min<int64_t>((l + 1) / 2, 3) + b]
+               : row == 2         ? x[at - l % 4 * 2 + 6]
+               : l >= 1 && l < 13 ? x[33 - at / 3]
+                                  : -1.0f;
+      });
+}
+
+/// Five elements are there: what the lanes that are off would read lies outside.
+TEST(EmitMemory, LanesThatAreOffTouchNothing) {
+  const auto x = noise(5, 1);
+  run(
+      R"(kernel k(x: f32[5], out y: f32[2 x 16]) {
+    for t in 1 parallel { for l in 16 vector {
+      y[0, l] = -1
+      y[1, l] = -1
+      if l < 10 { y[0, l] = x[l // 2] }
+      if 6 <= l { y[1, l] = x[l // 2 - 3] }
+    } }
+  })",
+      [&] { return buffers(x, 32); },
+      [&](int64_t i) {
+        const int64_t l = i % 16;
+        return i < 16 ? (l < 10 ? x[l / 2] : -1.0f) : l >= 6 ? x[l / 2 - 3] : -1.0f;
+      });
+}
+
 TEST(EmitMemory, BlocksOfRegistersAreTransposed) {
   const auto x = noise(16 * 32, 1);
   for (const int rows : {4, 8, 16})
