@@ -13,6 +13,8 @@
 namespace tektite {
 namespace {
 
+constexpr int64_t kMostRepeated = 16;  // times that an operand's element stands side by side
+
 /// Applies `change` to every expression and every index of a stage.
 void forEachExpr(Stage& stage, const std::function<void(Expr&)>& change) {
   const auto store = [&](StageStore& s) {
@@ -83,16 +85,29 @@ bool wholeAxis(const StageAxis& a) {
   return isConstant(a.region.base, 0) && a.region.size >= a.extent;
 }
 
-/// Is a step of `outer` always a walk over all of `inner`? Then the two are one axis of memory.
-bool oneInMemory(const std::vector<StageAccess>& accesses, const StageAxis& outer,
-                 const StageAxis& inner) {
-  if (outer.reduce != inner.reduce || !wholeAxis(inner)) return false;
+/// How two axes become one.
+enum class Joined : uint8_t { No, Yes, Repeating };
+
+/// Is a step of `outer` always a walk over all of `inner`? Then the two are one axis of memory. Repeating: so it is where results are stored
+/// side by side, while some operands lie side by side along `outer` and are the same along a short `inner` (an enlarged image): these divide.
+Joined oneInMemory(const Stage& stage, const std::vector<StageAccess>& accesses,
+                   const StageAxis& outer, const StageAxis& inner) {
+  if (outer.reduce != inner.reduce || !wholeAxis(inner)) return Joined::No;
+  bool repeats = false, sideBySide = stage.accumulators.empty();
   for (const StageAccess& a : accesses) {
     const auto big = strideAlong(*a.buffer, a.index, outer.var),
                small = strideAlong(*a.buffer, a.index, inner.var);
-    if (!big || !small || *big != *small * inner.extent) return false;
+    if (!big || !small) return Joined::No;
+    if (*big == *small * inner.extent) {
+      sideBySide &= !a.isStore || *small == 1;
+      continue;
+    }
+    if (a.isStore || *small != 0 || *big != 1) return Joined::No;
+    repeats = true;
   }
-  return true;
+  if (!repeats) return Joined::Yes;
+  const bool divides = inner.extent <= kMostRepeated && (inner.extent & (inner.extent - 1)) == 0;
+  return sideBySide && divides ? Joined::Repeating : Joined::No;
 }
 
 /// Makes the buffer one-dimensional everywhere: an access is its offset.
@@ -150,16 +165,21 @@ std::vector<Merge> findMerges(GroupPlan& plan, std::set<std::string>& buffers) {
       Stage& stage = plan.lists[l].stages[s];
       const auto outside = varsOutsideIndices(stage);
       const auto accesses = accessesOf(plan, stage);
+      std::set<std::string> repeating;  // their strides aren't those of the inner axis any more
       bool merged = false;
       for (bool again = true; again;) {
         again = false;
         for (size_t i = 0; i < stage.axes.size() && !again; i++)
           for (size_t j = 0; j < stage.axes.size() && !again; j++) {
             StageAxis &outer = stage.axes[i], &inner = stage.axes[j];
-            if (i == j || outside.count(outer.var) || outside.count(inner.var)) continue;
+            if (i == j || outside.count(outer.var) || outside.count(inner.var) ||
+                repeating.count(outer.var) || repeating.count(inner.var))
+              continue;
             if (outer.reduce && j != i + 1 && keepsOrder(plan, stage)) continue;
             // A chain a > b > c merges from the inside: the stride of the merged axis is that of the inner one.
-            if (!oneInMemory(accesses, outer, inner)) continue;
+            const Joined joined = oneInMemory(stage, accesses, outer, inner);
+            if (joined == Joined::No) continue;
+            if (joined == Joined::Repeating) repeating.insert(inner.var);
             out.push_back({l, s, outer.var, inner.var, inner.extent});
             StageAxis& kept =
                 inner;  // the merged axis keeps the inner one's variable: its strides are right as they are
@@ -181,12 +201,19 @@ void mergeAxes(GroupPlan& plan) {
   const auto merges = findMerges(plan, buffers);
   if (merges.empty()) return;
   flatten(plan, buffers);
-  for (
-      const Merge& m :
-      merges) {  // outer * (stride of inner * extent) + inner * stride, with outer now 0 and inner running on
-    const std::unordered_map<std::string, Expr> gone = {{m.outer, Expr(0)}};
-    forEachExpr(plan.lists[m.list].stages[m.stage],
-                [&](Expr& e) { e = simplify(substitute(e, gone), {}); });
+  // outer * (stride of inner * extent) + inner * stride, with outer now 0 and inner running on; an operand that repeats divides
+  for (const Merge& m : merges) {
+    const Expr whole = floorDiv(var(m.inner), Expr(m.innerExtent));
+    forEachExpr(plan.lists[m.list].stages[m.stage], [&](Expr& e) {
+      const Expr divided = rewrite(e, [&](const Expr& x) -> Expr {
+        const Load* l = x.as<Load>();
+        if (!l || !mentions(l->index, m.outer) || mentions(l->index, m.inner)) return {};
+        std::vector<Expr> index;
+        for (const Expr& i : l->index) index.push_back(substitute(i, {{m.outer, whole}}));
+        return load(l->buffer, x.type(), std::move(index));
+      });
+      e = simplify(substitute(divided, {{m.outer, Expr(0)}}), {});
+    });
   }
 }
 

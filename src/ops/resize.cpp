@@ -88,9 +88,8 @@ void fillTaps(Axis& a, const OpCall& c, const std::string& mode,
   }
 }
 
-/// The first neighbour as (p * d + q) // r, where one of the usual geometries gives just that.
-Expr affineFirst(const Axis& a) {
-  const Expr d = var(coordinate(a.axis));
+/// The first neighbour of place `d` as (p * d + q) // r, where one of the usual geometries gives just that.
+Expr affineFirst(const Axis& a, const Expr& d) {
   const std::array<int64_t, 3> forms[] = {{2 * a.in, a.in - a.out, 2 * a.out},
                                           {2 * a.in, 0, 2 * a.out},
                                           {2 * (a.in - 1), 0, 2 * (a.out - 1)}};
@@ -112,19 +111,22 @@ Expr affineFirst(const Axis& a) {
   return {};
 }
 
-/// The neighbours on a last axis of their own, weighted and summed; one neighbour: only a view.
+/// The neighbours on a first axis of their own, so that neighbours in the result are neighbours among the weights, too; weighted and
+/// summed. One neighbour: only a view.
 Value resample(Builder& b, Value x, const Axis& a, double extrapolated) {
   auto shape = b.type(x).shape;
   const int rank = static_cast<int>(shape.size());
   const auto at = static_cast<size_t>(a.axis);
-  auto index = coordinates(rank);
+  const bool many = a.taps > 1;
+  auto index = coordinates(rank + (many ? 1 : 0));
+  const Expr tap = many ? index[0] : Expr(0);
+  if (many) index.erase(index.begin());
   shape[at] = a.out;
   std::vector<Expr> flat(static_cast<size_t>(rank), 1);
   flat[at] = a.out;
   auto wide = shape;
-  const bool many = a.taps > 1;
-  if (many) wide.push_back(a.taps);
-  const Expr tap = many ? var(coordinate(rank)) : Expr(0), first = affineFirst(a);
+  if (many) wide.insert(wide.begin(), a.taps);
+  const Expr first = affineFirst(a, index[at]);
   const auto inside = [&](Expr e) { return min(max(e, 0), a.in - 1); };
   Value y;
   if (first) {
@@ -137,11 +139,15 @@ Value resample(Builder& b, Value x, const Axis& a, double extrapolated) {
   }
   if (many) {
     auto weightShape = flat;
-    weightShape.push_back(a.taps);
+    weightShape.insert(weightShape.begin(), a.taps);
+    std::vector<double> weights;
+    for (int64_t t = 0; t < a.taps; t++)
+      for (int64_t i = 0; i < a.out; i++)
+        weights.push_back(a.weights[static_cast<size_t>(i * a.taps + t)]);
     const DType t = b.dtype(x), work = isFloat(t) ? accumulatorOf(t) : DType::F32;
-    const Value w = constantOf(b, work, a.weights, weightShape);
-    y = b.reduce("sum", b.map("a * b", {b.convert(y, work), w}), {rank});
-    y = squeeze(b, y, {rank});
+    const Value w = constantOf(b, work, weights, weightShape);
+    y = b.reduce("sum", b.map("a * b", {b.convert(y, work), w}), {0});
+    y = squeeze(b, y, {0});
     if (!isFloat(t)) y = b.map("round(a)", {y});
     y = b.convert(y, t);
   }
