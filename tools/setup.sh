@@ -50,17 +50,20 @@ build() {
   cmake --build build -j "$(nproc)" --target "${@:-all}" >&2 || die "the build failed, see above"
 }
 
-# Makes build/NAME, an environment of Python packages; fails where they cannot be had: python_env NAME PACKAGE...
+# Makes build/NAME, an environment of Python packages; fails where they cannot be had: python_env NAME PACKAGE... Who comes second waits.
 python_env() {
-  local at=build/$1
-  shift
-  [ "$(cat "$at/made-of" 2>/dev/null)" = "$*" ] && return
-  say "installing Python packages into $at: $*"
   mkdir -p build
-  {
-    /usr/bin/python3 -m venv "$at" && "$at/bin/python" -m pip install -q --retries 2 "$@"
-  } >build/pip.log 2>&1 || { say "pip failed: $(tail -n1 build/pip.log) (all of it in build/pip.log)"; return 1; }
-  echo "$*" >"$at/made-of"
+  (
+    flock 9
+    at=build/$1 log=build/pip_$1.log
+    shift
+    [ "$(cat "$at/made-of" 2>/dev/null)" = "$*" ] && exit
+    say "installing Python packages into $at: $*"
+    {
+      /usr/bin/python3 -m venv "$at" && "$at/bin/python" -m pip install -q --retries 2 "$@"
+    } >"$log" 2>&1 || { say "pip failed: $(tail -n1 "$log") (all of it in $log)"; exit 1; }
+    echo "$*" >"$at/made-of"
+  ) 9>"build/$1.lock"
 }
 venv() { python_env venv "${python_packages[@]}"; }
 

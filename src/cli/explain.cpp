@@ -3,11 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/cli.h"
-#include "lower/lower.h"
 #include "runtime/report.h"
 #include "runtime/report_html.h"
 #include "runtime/simulated.h"
-#include "schedule/coalescing.h"
 #include "support/check.h"
 
 namespace tektite::cli {
@@ -31,48 +29,6 @@ std::string partName(const std::string& path, size_t part) {
   return (p.parent_path() /
           fmt::format("{}_{}{}", p.stem().string(), part + 1, p.extension().string()))
       .string();
-}
-
-struct OfTeam {
-  AccessCounts accesses;
-  int registers = 0;
-};
-/// Of each step (as reports have them), how neighbouring threads reach main memory and what a thread holds; nothing where no teams run it.
-std::vector<OfTeam> teamsOf(const Program& program, const Target& target) {
-  std::vector<OfTeam> out(program.steps.size());
-  for (size_t i = 0; i < program.steps.size(); ++i) {
-    const Step& step = program.steps[i];
-    const Group* group =
-        step.node < 0 ? nullptr : program.graph.nodes[static_cast<size_t>(step.node)].as<Group>();
-    if (target.kind != "gpu" || step.kernel < 0 || !group || !group->plan || group->plan->scan)
-      continue;
-    const GroupPlan plan = prepare(*group->plan, target);
-    const TeamSchedule team = chooseTeam(plan, target);
-    out[i] = {countAccesses(plan, team), estimateRegisters(team, plan.cost.registers)};
-  }
-  return out;
-}
-
-void addTeams(nlohmann::ordered_json& report, const std::vector<OfTeam>& teams) {
-  for (size_t k = 0; k < teams.size(); ++k) {
-    nlohmann::ordered_json& kernel = report["kernels"][k];
-    if (kernel.contains("spill_bytes") && teams[k].registers)
-      kernel["registers_predicted"] = teams[k].registers;
-    const AccessCounts& a = teams[k].accesses;
-    if (!a.all()) continue;
-    kernel["accesses"] = {
-        {"wide", a.wide}, {"together", a.together}, {"same", a.same}, {"apart", a.apart}};
-  }
-}
-
-void printAccesses(const std::vector<OfTeam>& teams) {
-  AccessCounts all;
-  for (const OfTeam& t : teams) all += t.accesses;
-  if (all.all() > 0)
-    fmt::print(
-        "loads and stores of neighbouring threads: {} wide, {} side by side, {} of one element, "
-        "{} apart\n\n",
-        all.wide, all.together, all.same, all.apart);
 }
 
 bool namesNode(const Report& report, const std::string& name) {
@@ -100,15 +56,12 @@ int explain(const Options& options) {
       writeText(partName(options.text("--trace"), i), chromeTrace(trace, p.options.target));
     if (options.given("--html"))
       writeText(partName(options.text("--html"), i), toHtml(*fused, report, p.options.target));
-    const std::vector<OfTeam> teams = teamsOf(*fused, p.options.target);
     if (options.given("--json")) {
       json.push_back(nlohmann::ordered_json::parse(toJson(report)));
-      addTeams(json.back(), teams);
       continue;
     }
     printPart(parts, i);
     fmt::print("{}\n", toText(report, options.given("--edges")));
-    printAccesses(teams);
   }
   if (options.given("--json")) fmt::print("{}\n", (json.size() == 1 ? json[0] : json).dump(2));
   return kSame;

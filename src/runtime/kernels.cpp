@@ -109,6 +109,8 @@ LoweredKernel lowerGroup(const GroupPlan& plan, const Target& target, GroupKerne
   kernel.plan = prepare(plan, target);
   const Schedule schedule = chooseSchedule(kernel.plan, target);
   kernel.info.schedule = toText(kernel.plan, schedule);
+  if (schedule.team.threads)
+    kernel.info.team = factsOf(kernel.plan, schedule.team, kernel.plan.cost.registers);
   return lower(kernel.plan, schedule, target, kernel.info.name);
 }
 
@@ -199,6 +201,7 @@ void share(GroupKernel& kernel, const GroupKernel& same, const GroupPlan& plan) 
   own.cost.bytesRead += same.info.cost.bytesRead - plan.cost.bytesRead;  // whole panels
   own.schedule = same.info.schedule;
   own.text = same.info.text;
+  own.team = same.info.team;
   kernel.info = std::move(own);
 }
 

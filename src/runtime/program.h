@@ -2,6 +2,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "backends/launch_list.h"
 #include "fusion/fuse.h"
 #include "runtime/array.h"
+#include "schedule/coalescing.h"
 
 namespace tektite {
 
@@ -20,6 +22,7 @@ struct KernelInfo {
       text;  ///< readable; empty where it wasn't made; text: of the first kernel of the same plan
   Artifact artifact;
   Cost cost;
+  std::optional<TeamFacts> team;  ///< of a GPU's kernel that is no recurrence
   int64_t packedBytes = 0;
   int sameAs = -1;           ///< the earlier kernel whose code it shares
   bool interpreted = false;  ///< no code: the graph interpreter executes it

@@ -75,6 +75,7 @@ KernelReport reportOf(const Program& program, const Step& step) {
   report.predicted = cost.seconds;
   report.interpreted = kernel.interpreted;
   report.resources = kernel.artifact.resources;
+  report.team = kernel.team;
   return report;
 }
 
@@ -123,6 +124,25 @@ Json jsonOf(const Simulated& s) {
             {"busy", Json::object()}};
   for (const auto& [engine, cycles] : s.busy) json["busy"][engine] = cycles;
   return json;
+}
+
+void addTeam(Json& kernel, const TeamFacts& team) {
+  if (kernel.contains("spill_bytes")) kernel["registers_predicted"] = team.registers;
+  const AccessCounts& a = team.accesses;
+  if (a.all())
+    kernel["accesses"] = {
+        {"wide", a.wide}, {"together", a.together}, {"same", a.same}, {"apart", a.apart}};
+}
+
+std::string accessesText(const Report& report) {
+  AccessCounts all;
+  for (const KernelReport& k : report.kernels)
+    if (k.team) all += k.team->accesses;
+  if (!all.all()) return "";
+  return fmt::format(
+      "\nloads and stores of neighbouring threads: {} wide, {} side by side, {} of one element, {} "
+      "apart\n",
+      all.wide, all.together, all.same, all.apart);
 }
 
 std::string simulatedText(const Simulated& s) {
@@ -215,6 +235,7 @@ std::string toText(const Report& report, bool edges) {
     line("time", secondsText(report.seconds),
          report.secondsUnfused < 0 ? "" : secondsText(report.secondsUnfused));
   if (report.simulated) text += simulatedText(*report.simulated);
+  text += accessesText(report);
   for (const Fallback& f : report.fallbacks)
     text += fmt::format("fallback: node '{}': {}\n", f.node, toText(f));
   if (edges) {
@@ -247,6 +268,7 @@ std::string toJson(const Report& report) {
       kernel["barriers"] = k.resources->barriers;
       if (!k.resources->instructions.empty()) kernel["instructions"] = k.resources->instructions;
     }
+    if (k.team) addTeam(kernel, *k.team);
     if (k.interpreted) kernel["interpreted"] = true;
     if (k.seconds >= 0) kernel["ms"] = k.seconds * 1e3;
     json["kernels"].push_back(kernel);

@@ -20,6 +20,7 @@ struct KernelReport {
   double seconds = -1;                       ///< measured, of one run; negative: not measured
   bool interpreted = false;                  ///< by the graph interpreter: no code
   std::optional<KernelResources> resources;  ///< as the target's compiler says
+  std::optional<TeamFacts> team;             ///< of a GPU's
 };
 struct Report {
   std::vector<KernelReport> kernels;

@@ -63,6 +63,10 @@ AccessCounts countAccesses(const GroupPlan& plan, const TeamSchedule& schedule) 
   return out;
 }
 
+TeamFacts factsOf(const GroupPlan& plan, const TeamSchedule& schedule, int values) {
+  return {countAccesses(plan, schedule), estimateRegisters(schedule, values)};
+}
+
 int estimateRegisters(const TeamSchedule& schedule, int values) {
   constexpr int kAddresses = 12, kLanes = 32;
   int most = 0;

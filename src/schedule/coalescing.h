@@ -15,6 +15,14 @@ struct AccessCounts {
 /// `plan`: prepared, as the schedule was chosen for it.
 AccessCounts countAccesses(const GroupPlan&, const TeamSchedule&);
 
+/// What is known of a kernel that teams run, before a compiler sees it.
+struct TeamFacts {
+  AccessCounts accesses;
+  int registers = 0;  ///< as estimated
+};
+/// `values`: that the widest stage holds at once.
+TeamFacts factsOf(const GroupPlan&, const TeamSchedule&, int values);
+
 /// Registers that a thread is thought to need, where the widest stage holds so many values at once: each as often as a thread has elements,
 /// a product's results and operands, addresses and counters.
 int estimateRegisters(const TeamSchedule&, int values);
