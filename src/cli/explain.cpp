@@ -6,6 +6,7 @@
 #include "runtime/report.h"
 #include "runtime/report_html.h"
 #include "runtime/simulated.h"
+#include "runtime/warm.h"
 #include "support/check.h"
 
 namespace tektite::cli {
@@ -48,6 +49,8 @@ int explain(const Options& options) {
     const std::shared_ptr<const Program> fused = plan(p, p.options.fusion.unfused, true),
                                          unfused = plan(p, true, false);
     Report report = makeReport(*fused, unfused.get());
+    if (p.options.target.kind == "gpu")
+      report.bytesReadWarm = bytesReadWarm(*fused, p.options.target.last().bytes);
     std::vector<TraceEvent> trace;
     const bool traced = options.given("--trace");
     report.simulated = simulatedOf(*fused, p.options.target, traced ? &trace : nullptr);

@@ -182,9 +182,13 @@ bool Body::storeVector(const Store& s) {
       const Expr value = atLane(s.values[0], i);
       begin({value});
       const Value v = emit(value);
+      const bool isInt = !isFloat(place.type) && bits(place.type) < 32 && v.binds < Value::kAtom;
       elements +=
           (i ? ", " : "") +
-          toMemory(place, place.type == DType::Bool ? Value{"(u8)" + v.at(Value::kAtom)} : v);
+          toMemory(place,
+                   place.type == DType::Bool || isInt
+                       ? Value{fmt::format("({}){}", memoryType(place.type), v.at(Value::kAtom))}
+                       : v);
     });
   const std::string type = vectorType(place),
                     to = fmt::format("&{}[{}]", place.name, emit(*at).text);

@@ -223,7 +223,8 @@ bool Clusters::mayRepeat(int node) const {
 Clusters::Repetition Clusters::repeat(int node) {
   const Value mine{node, 0}, from = sources_[node][0];
   std::vector<int>& readers = readers_[values_.of(from)];
-  Repetition out{node, of[node], {}, readers.size()};
+  Repetition out{node, of[node], {}, readers};
+  std::erase(readers, node);
   for (int reader : readers_[values_.of(mine)]) {
     std::vector<Value>& sources = sources_[reader];
     out.sources.emplace_back(reader, sources);
@@ -240,7 +241,7 @@ Clusters::Repetition Clusters::repeat(int node) {
 }
 
 void Clusters::undo(const Repetition& r) {
-  readers_[values_.of(sources_[r.node][0])].resize(r.readers);
+  readers_[values_.of(sources_[r.node][0])] = r.readers;
   for (const auto& [reader, sources] : r.sources) sources_[reader] = sources;
   std::vector<int>& nodes = list[r.cluster].nodes;
   nodes.insert(std::ranges::lower_bound(nodes, r.node), r.node);

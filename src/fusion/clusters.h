@@ -57,7 +57,7 @@ class Clusters {
   struct Repetition {
     int node = 0, cluster = 0;
     std::vector<std::pair<int, std::vector<Value>>> sources;  ///< of its readers, before
-    size_t readers = 0;                                       ///< of what it reads, before
+    std::vector<int> readers;                                 ///< of what it reads, before
   };
   Repetition repeat(int node);
   void undo(const Repetition&);

@@ -229,6 +229,7 @@ std::string toText(const Report& report, bool edges) {
   line("launches", fmt::to_string(report.launches), fmt::to_string(report.launchesUnfused));
   line("main-memory bytes", bytes(report.bytes), bytes(report.bytesUnfused));
   line("  (least possible)", bytes(report.bytesMinimum), "");
+  if (report.bytesReadWarm) line("  read, last cache warm", bytes(*report.bytesReadWarm), "");
   line("peak of intermediates", bytes(report.peakBytes), bytes(report.peakBytesUnfused));
   line("predicted time", secondsText(report.predicted), secondsText(report.predictedUnfused));
   if (timed)
@@ -278,6 +279,7 @@ std::string toJson(const Report& report) {
   json["bytes"] = report.bytes;
   json["bytes_unfused"] = report.bytesUnfused;
   json["bytes_minimum"] = report.bytesMinimum;
+  if (report.bytesReadWarm) json["bytes_read_warm"] = *report.bytesReadWarm;
   json["peak_bytes"] = report.peakBytes;
   json["peak_bytes_unfused"] = report.peakBytesUnfused;
   json["predicted_ms"] = report.predicted * 1e3;

@@ -27,7 +27,9 @@ struct Report {
   std::vector<Fallback> fallbacks;
   int64_t launches = 0, launchesUnfused = 0;
   int64_t bytes = 0, bytesUnfused = 0,
-          bytesMinimum = 0;                     ///< minimum: inputs, constants and outputs once
+          bytesMinimum = 0;  ///< minimum: inputs, constants and outputs once
+  std::optional<int64_t>
+      bytesReadWarm;  ///< where the last cache keeps what launches leave (runtime/warm.h)
   int64_t peakBytes = 0, peakBytesUnfused = 0;  ///< of intermediates, as planned
   double predicted = 0, predictedUnfused = 0;   ///< seconds, by the cost model
   double seconds = -1, secondsUnfused = -1;     ///< measured, of one run
