@@ -13,6 +13,10 @@
 namespace tektite::c_text {
 namespace {
 
+// Compilers unroll long inner loops as a whole, load far ahead and spill (sm_80, a sum of 384 products); by so many they don't.
+constexpr int64_t kLongLoop = 64;
+constexpr int kUnrolled = 4;
+
 /// Vector loops are written out.
 bool hasLoop(const Block& block) {
   return std::any_of(block.begin(), block.end(), [](const Stmt& s) {
@@ -213,6 +217,9 @@ void Body::loop(const For& f, const Expr& extent) {
   if (f.mode == LoopMode::Unroll) line("#pragma unroll");
   if (f.mode == LoopMode::Serial && !ofThread_.empty() && storesToMain(f.body))
     line("#pragma unroll 1");
+  else if (f.mode == LoopMode::Serial && language_.kind == Language::Cuda && in.high > kLongLoop &&
+           !hasLoop(f.body))
+    line(fmt::format("#pragma unroll {}", kUnrolled));
   open(fmt::format("for ({0} {1} = 0; {1} < {2}; {1}++)", narrow ? "int" : "i64", name, n.at(2)));
   memo_.push_back({});
   bind(f.var, {name, Value::kAtom, DType::I64, narrow}, {0, std::max<int64_t>(0, in.high - 1)});

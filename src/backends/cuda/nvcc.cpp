@@ -115,7 +115,7 @@ std::optional<NvccOutput> runNvcc(const std::string& source, const std::string& 
       at, arch, options);
   const int status = std::system(command.c_str());
   NvccOutput out{"", "", {}, readAll(at + "/log")};
-  TEKTITE_CHECK(status == 0, "nvcc refuses\n{}\n{}", source, out.log);
+  TEKTITE_CHECK(status == 0, "nvcc refuses\n{}\n{}", out.log, source);
   out.ptx = readAll(at + "/kernels.ptx");
   out.cubin = readAll(at + "/kernels.cubin");
   out.resources = parsePtxas(out.log);
