@@ -67,10 +67,14 @@ std::optional<MoveStage> moveOf(const Stage& s) {
   if (!s.accumulators.empty() || s.inner.size() != 1 || !s.outer.empty()) return {};
   const StageStore& store = s.inner[0];
   if (store.guard || !store.combine.empty()) return {};
-  if (store.value.as<Load>()) return MoveStage{store.value, {}, {}};
+  MoveStage move{store.value, {}, {}};
   const Apply* a = store.value.as<Apply>();
-  if (!a || a->op != Op::Select || !a->args[1].as<Load>() || !a->args[2].as<Imm>()) return {};
-  return MoveStage{a->args[1], a->args[0], a->args[2]};
+  if (a && a->op == Op::Select && a->args[2].as<Imm>()) move = {a->args[1], a->args[0], a->args[2]};
+  const Load* from = move.load.as<Load>();
+  if (!from) return {};
+  for (const StageAxis& axis : s.axes)  // what repeats is brought once, and repeated on the chip
+    if (axis.extent > 1 && !mentions(from->index, axis.var)) return {};
+  return move;
 }
 
 std::optional<Product> productOf(const Stage& s, const Target& target) {

@@ -15,6 +15,7 @@ namespace {
 constexpr int64_t kLongSum = 512;  // additions into one register; more are cut into pieces
 constexpr int64_t kPiece = 128;    // of about so many
 constexpr int64_t kFewSteps = 4;   // of a loop that is written out
+constexpr int64_t kFewPoints = 9;  // of a window whose loops are
 const char* const kInGroup = "in_group";
 
 Stmt forLoop(std::string v, Expr extent, LoopMode mode, Block body) {
@@ -498,14 +499,22 @@ class Nest {
       });
     } else if (axis == schedule_.dotAxis) {
       groupLoop(axis, out, next);
-    } else if (const auto n = asInteger(extent_[axis]); uneven_ && n && *n <= kFewSteps) {
-      for (int64_t step = 0; step < *n; step++) {
+    } else if (writesOut(axis)) {
+      for (int64_t step = 0; step < *asInteger(extent_[axis]); step++) {
         at_[axisName(axis)] = low_[axis] + Expr(step);
         next(out);
       }
     } else {
       plainLoop(axis, out, next);
     }
+  }
+
+  /// Steps one after the other instead of a loop: of short windows, and where indices become numbers by it.
+  bool writesOut(int axis) const {
+    int64_t points = 1;
+    for (const int i : reduce_) points *= most(i);
+    return asInteger(extent_[axis]) && most(axis) <= kFewSteps &&
+           (uneven_ || (!stage_.contraction && !vectorIsReduce_ && points <= kFewPoints));
   }
 
   // ---- dot instructions

@@ -89,7 +89,8 @@ bool wholeAxis(const StageAxis& a) {
 enum class Joined : uint8_t { No, Yes, Repeating };
 
 /// Is a step of `outer` always a walk over all of `inner`? Then the two are one axis of memory. Repeating: so it is where results are stored
-/// side by side, while some operands lie side by side along `outer` and are the same along a short `inner` (an enlarged image): these divide.
+/// side by side, while some operands lie side by side along `outer` and are the same along a short `inner` (an enlarged image): these divide,
+/// which vectors can and bulk copies can't.
 Joined oneInMemory(const Stage& stage, const std::vector<StageAccess>& accesses,
                    const StageAxis& outer, const StageAxis& inner) {
   if (outer.reduce != inner.reduce || !wholeAxis(inner)) return Joined::No;
@@ -158,7 +159,8 @@ struct Merge {
 };
 
 /// Finds the axes to merge, and takes them out of the stages' lists; the accesses follow in `substituteMerged`.
-std::vector<Merge> findMerges(GroupPlan& plan, std::set<std::string>& buffers) {
+std::vector<Merge> findMerges(GroupPlan& plan, const Target& target,
+                              std::set<std::string>& buffers) {
   std::vector<Merge> out;
   for (size_t l = 0; l < plan.lists.size(); l++)
     for (size_t s = 0; s < plan.lists[l].stages.size(); s++) {
@@ -178,7 +180,8 @@ std::vector<Merge> findMerges(GroupPlan& plan, std::set<std::string>& buffers) {
             if (outer.reduce && j != i + 1 && keepsOrder(plan, stage)) continue;
             // A chain a > b > c merges from the inside: the stride of the merged axis is that of the inner one.
             const Joined joined = oneInMemory(stage, accesses, outer, inner);
-            if (joined == Joined::No) continue;
+            if (joined == Joined::No || (joined == Joined::Repeating && target.kind != "cpu"))
+              continue;
             if (joined == Joined::Repeating) repeating.insert(inner.var);
             out.push_back({l, s, outer.var, inner.var, inner.extent});
             StageAxis& kept =
@@ -196,9 +199,9 @@ std::vector<Merge> findMerges(GroupPlan& plan, std::set<std::string>& buffers) {
   return out;
 }
 
-void mergeAxes(GroupPlan& plan) {
+void mergeAxes(GroupPlan& plan, const Target& target) {
   std::set<std::string> buffers;
-  const auto merges = findMerges(plan, buffers);
+  const auto merges = findMerges(plan, target, buffers);
   if (merges.empty()) return;
   flatten(plan, buffers);
   // outer * (stride of inner * extent) + inner * stride, with outer now 0 and inner running on; an operand that repeats divides
@@ -296,7 +299,7 @@ GroupPlan prepare(const GroupPlan& in, const Target& target) {
     for (Stage& stage : list.stages) dropUnitAxes(stage, tiles);
     narrowGrid(list, target);
   }
-  mergeAxes(plan);
+  mergeAxes(plan, target);
   return cutChains(std::move(plan), target);
 }
 
