@@ -13,6 +13,7 @@ const std::vector<std::string_view>& pipeline() {
       "compose-views",  // again: maps that went may have stood between views. Before folding: only the last view is made
       "fold-constants",
       "cse",              // after composition: equal chains are equal views
+      "repeat-results",   // behind folding: what is a splat is known
       "narrow-products",  // behind folding: zero points and scales are numbers where they can be
       "defer-scales",
       "shorten-windows",  // behind these: what they make narrow is sooner done as it is
