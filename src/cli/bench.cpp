@@ -206,6 +206,8 @@ int worker(const Options& options) {
   try {
     const auto start = Clock::now();
     const Prepared p = prepareModel(options, progress);
+    if (p.options.target.hasExplicitMemory())
+      userError("--worker: {} is simulated: it has no times", p.options.target.name);
     Team team(p.options.threads);
     Timer timer(p, p.options.fusion.unfused, team);
     return serve(p, timer, since(start), base);
@@ -243,7 +245,9 @@ int bench(const Options& options) {
   const double seconds = options.real("--time");
   Progress progress;
   const auto start = Clock::now();
-  const Prepared p = prepareModel(options, progress);
+  Prepared p = prepareModel(options, progress);
+  if (p.options.target.hasExplicitMemory())
+    return benchSimulated(options, partsOf(std::move(p)));
   Team team(p.options.threads);
   Timer fused(p, p.options.fusion.unfused, team);
   const double compileSeconds = since(start);

@@ -67,6 +67,8 @@ Prepared prepareModel(const Options&, Progress&,
 /// What explain, compile and verify look at: the model itself, or the parts that a run with these inputs reaches, each with the inputs that
 /// it meets first.
 std::vector<Prepared> partsOf(Prepared);
+/// `bench` for a machine that is only simulated: its cycles, fused and with --vs unfused.
+int benchSimulated(const Options&, const std::vector<Prepared>&);
 /// explain --sweep: totals for several values of one number of the target.
 int sweep(const Options&, const std::vector<Prepared>& parts);
 void printPart(const std::vector<Prepared>& parts,

@@ -6,8 +6,6 @@
 namespace tektite {
 namespace {
 
-constexpr double kUnhidden =
-    0.1;  // share of the shorter engines' work that doesn't overlap, where operands come ahead
 constexpr double kBeside = 0.02;  // of what main memory's rate hides, or is hidden by: never quite
 constexpr double kOverflowSeconds = 1e3;
 
@@ -22,18 +20,19 @@ Tiled ExplicitEvaluation::run() {
   double tiles = 1;
   for (int i = 0; i < tiling().grid; i++) tiles *= static_cast<double>(counts_[tiling().order[i]]);
   const double share = tiles / std::ceil(tiles / target_.cores);
+  chooseDoubled();
   engines();
   Cost& c = out_.cost;
   c.launches = 1;
-  double most = 0, sum = 0;
-  for (const auto& [engine, seconds] : busy_) most = std::max(most, seconds), sum += seconds;
+  double most = line_;
+  for (const auto& [engine, seconds] : beside_) most = std::max(most, seconds);
   const Level& main = target_.levels.back();
   const auto moved = static_cast<double>(c.bytesRead + c.bytesWritten);
   double shared = 0;
   if (main.sharedBytesPerSecond > 0) shared = moved / main.sharedBytesPerSecond;
   if (main.bytesPerSecond > 0) shared = std::max(shared, moved / main.bytesPerSecond);
-  const double engines = (most + (doubles_ ? kUnhidden : 1) * (sum - most)) / share;
-  c.seconds = target_.launchSeconds + target_.latencySeconds + std::max(shared, engines) +
+  const double engines = most / share;
+  c.seconds = target_.launchSeconds + std::max(shared, engines) +
               kBeside * std::min(shared, engines);
   c.recompute = base_ > 0 ? total_ / base_ : 1;
   const double launch = 0.5 * target_.launchSeconds * target_.hertz * target_.slotsPerCycle *
@@ -156,6 +155,13 @@ ExplicitFacts::ExplicitFacts(const StageSet& set, const Target& target)
       if (split && (isScratch(o.left) || isScratch(o.right)))
         products.back().reset(), o = {};  // what vector cores make, cube cores can't reach
     }
+    std::vector<int>& scaled = this->scaled.emplace_back();
+    if (products.back() && scalesSums(stage, *products.back(), target)) {
+      scaled.push_back(of(stage.outer[0].buffer));
+      for (const Expr& l : loadsOf(stage.outer[0].value))
+        scaled.push_back(of(l.as<Load>()->buffer));
+    }
+    work(stage);
     for (const auto* list : {&stage.inner, &stage.outer})
       for (const StageStore& store : *list) {
         const bool plain = !store.guard && store.combine.empty() &&
@@ -166,6 +172,17 @@ ExplicitFacts::ExplicitFacts(const StageSet& set, const Target& target)
           stores[static_cast<size_t>(b)].push_back({s, plain});
       }
   }
+}
+
+void ExplicitFacts::work(const Stage& s) {
+  auto &in = inner.emplace_back(), &out = outer.emplace_back();
+  const auto one = [](const Expr& e, bool combines) {
+    return Work{std::max(1.0, vectorSlotsOf(e) + combines), bytes(e.type())};
+  };
+  for (const StageStore& t : s.inner) in.push_back(one(t.value, !t.combine.empty()));
+  for (const Accumulator& a : s.accumulators)
+    for (const Expr& e : a.values) in.push_back(one(e, true));
+  for (const StageStore& t : s.outer) out.push_back(one(t.value, !t.combine.empty()));
 }
 
 ExplicitCosts::ExplicitCosts(const GroupShape& g, const StageSet& set,

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "fusion/explicit_evaluation.h"
+#include "fusion/product_tile.h"
 
 namespace tektite {
 namespace {
@@ -10,12 +12,30 @@ constexpr double kDirectFactor = 8;  // an element that is fetched by itself, in
 
 }  // namespace
 
-void ExplicitEvaluation::moveBytes(const std::string& from, const std::string& to, double times,
-                                   double each) {
+double ExplicitEvaluation::moveSeconds(const std::string& from, const std::string& to,
+                                       double bytes) const {
   const MemoryPath* p = target_.path(from, to);
   if (!p) p = target_.path("main", target_.scratch);
-  busy_[p->engine] +=
-      times * (p->startSeconds / p->channels + (each + p->halfBytes) / p->bytesPerSecond);
+  return p->startSeconds / p->channels + (bytes + p->halfBytes) / p->bytesPerSecond;
+}
+
+void ExplicitEvaluation::moveBytes(const std::string& from, const std::string& to, double times,
+                                   double each) {
+  line_ += times * (moveSeconds(from, to, each) + target_.latencySeconds);
+}
+
+void ExplicitEvaluation::bring(size_t b, int depth, double each) {
+  const double one = moveSeconds("main", out_.space[b], each);
+  if (doubled_[b]) {  // the first of a loop is waited for, the others come beside what runs
+    const MemoryPath* p = target_.path("main", out_.space[b]);
+    beside_[p ? p->engine : ""] += executions(depth) * one;
+    line_ += executions(depth - 1) * one;
+    if (waits_.emplace(depth - 1, false).second)
+      line_ += executions(depth - 1) * target_.latencySeconds;
+    return;
+  }
+  line_ += executions(depth) * one;
+  if (waits_.emplace(depth, false).second) line_ += executions(depth) * target_.latencySeconds;
 }
 
 void ExplicitEvaluation::engines() {
@@ -34,9 +54,18 @@ void ExplicitEvaluation::engines() {
     if (output)
       moveBytes(out_.space[b], "main", executions(depth), each);
     else
-      moveBytes("main", out_.space[b], executions(depth), each);
+      bring(b, depth, each);
   }
   for (size_t s = 0; s < g_.stages.size(); s++) stage(s);
+}
+
+void ExplicitEvaluation::vector(const std::vector<ExplicitFacts::Work>& work, double runs,
+                                double points) {
+  double cycles = 0;
+  for (const ExplicitFacts::Work& w : work)
+    cycles += w.slots * (runs * target_.vectorStartCycles +
+                         points * w.bytes / target_.vectorBytes / target_.slotsPerCycle);
+  line_ += cycles / target_.hertz;
 }
 
 void ExplicitEvaluation::stage(size_t s) {
@@ -48,30 +77,25 @@ void ExplicitEvaluation::stage(size_t s) {
   total_ += points * (w.slots + w.loads + 1);
   base_ += whole * (w.slots + w.loads + 1);
   direct(s, points, outer);
-  const double cycle = 1 / target_.hertz;
-  const auto vector = [&](double n, double slots) {
-    busy_["vector"] +=
-        cycle * (runs * std::max(1.0, slots) * target_.vectorStartCycles +
-                 n * slots * w.elementBytes / target_.vectorBytes / target_.slotsPerCycle);
-  };
   if (facts_.moves[s] && movesFromMain(s, runs)) return;
   if (facts_.products[s]) {
-    product(s, runs);
+    const double tiles = product(s, runs);
     if (split() && !facts_.itself[s]) {  // to the vector cores, through main memory
       const double size = outer * bytes(set_.stages[s].accumulators[0].combine.types[0]);
       count(true, size);
       count(false, size);
-      moveBytes(target_.matrix.result, "main", runs, size / runs);
-      moveBytes("main", target_.scratch, runs, size / runs);
+      moveBytes(target_.matrix.result, "main", tiles, size / tiles);
+      moveBytes("main", target_.scratch, tiles, size / tiles);
     } else if (split()) {
       return;
     }
     for (const Touch& t : shape.writes)
       if (facts_.operands[s].sums >= 0 && out_.space[t.buffer] == target_.matrix.result) return;
-    return vector(outer, w.outerSlots + 1);
+    if (!goesOut(s)) vector(facts_.outer[s], tiles, outer);
+    return;
   }
-  vector(points, std::max(1.0, w.slots));
-  if (w.outerSlots > 0 || w.outerStores > 0) vector(outer, w.outerSlots + 1);
+  vector(facts_.inner[s], runs, points);
+  vector(facts_.outer[s], runs, outer);
   out_.cost.slots += points * w.slots + outer * w.outerSlots;
 }
 
@@ -110,28 +134,82 @@ bool ExplicitEvaluation::movesFromMain(size_t s, double runs) {
   return true;
 }
 
-void ExplicitEvaluation::product(size_t s, double runs) {
+bool ExplicitEvaluation::goesOut(size_t s) const {
+  const std::vector<int>& touched = facts_.scaled[s];
+  const auto memory = [&](int b) {
+    const int shared = out_.sharing[static_cast<size_t>(b)];
+    return shared < 0 ? b : shared;
+  };
+  if (touched.empty() || facts_.operands[s].sums >= 0) return false;
+  for (const int b : touched)
+    if (b < 0 || out_.space[static_cast<size_t>(b)] != target_.scratch) return false;
+  return std::ranges::none_of(std::span(touched).subspan(1),
+                              [&](int b) { return memory(b) == memory(touched[0]); });
+}
+
+int64_t ExplicitEvaluation::roomForSums(size_t s) const {
+  const int64_t room = target_.level(target_.matrix.result)->bytes;
+  const int sums = facts_.operands[s].sums;
+  if (sums >= 0 && out_.space[static_cast<size_t>(sums)] == target_.matrix.result) return room;
+  const bool others = std::ranges::count(out_.space, target_.matrix.result) > 0;
+  return room / (others ? 2 : 1) / (goesOut(s) ? 2 : 1);
+}
+
+bool ExplicitEvaluation::isFixed(const Span& s, int64_t extent) const {
+  int64_t low = s.base, high = s.base + s.size;
+  bool moves = false;
+  for (size_t j = 0; j < counts_.size(); j++) {
+    const int64_t c = s.coefficients[j];
+    moves = moves || c != 0;
+    if (static_cast<int>(j) == out_.tiling.sliding) low -= c * out_.warm;
+    high += c * (counts_[j] - 1);
+  }
+  return !moves || (low >= 0 && high <= extent);
+}
+
+double ExplicitEvaluation::product(size_t s, double runs) {
   const Product& p = *facts_.products[s];
   const StageShape& shape = g_.stages[s];
-  const auto size = [&](const std::vector<int>& axes) {
+  std::vector<ProductAxis> axes;
+  std::vector<double> size;
+  for (size_t a = 0; a < shape.extents.size(); a++) {
+    const Span& span = out_.regions.stages[s][a];
+    size.push_back(std::max(1.0, meanSize(span, shape.extents[a])));
+    const bool fixed = isFixed(span, shape.extents[a]);
+    axes.push_back({fixed ? std::llround(size.back()) : std::min(span.size, shape.extents[a]), fixed});
+  }
+  const ProductTile t = tileProduct(set_.stages[s], p, axes, roomForSums(s), target_);
+  const auto of = [&](int axis) { return axis < 0 ? 1.0 : size[static_cast<size_t>(axis)]; };
+  const auto product = [&](const std::vector<int>& list) {
     double n = 1;
-    for (int a : axes) n *= meanSize(out_.regions.stages[s][a], shape.extents[a]);
+    for (const int a : list) n *= of(a);
     return n;
   };
+  const double rowParts = std::ceil(of(t.row) / static_cast<double>(t.rowBlock)),
+               columnParts = std::ceil(of(t.column) / static_cast<double>(t.columnBlock)),
+               deepParts = std::ceil(of(t.deep) / static_cast<double>(t.deepBlock));
+  const double tiles = product(t.around) * rowParts * columnParts,
+               steps = product(t.steps) * deepParts;
+  const double m = of(t.row) / rowParts * static_cast<double>(t.flatRowSize),
+               n = of(t.column) / columnParts,
+               k = of(t.deep) / deepParts * static_cast<double>(t.flatDepthSize);
   const MatrixUnit& unit = target_.matrix;
   const int element = bytes(p.left.type());
-  const double batch = size(p.batch), m = size(p.rows), n = size(p.columns), k = size(p.depth);
-  const double blocks = std::ceil(m / unit.rows) * std::ceil(n / unit.columns) *
-                        std::ceil(k * element / unit.depthBytes) * (element >= 4 ? unit.wide : 1);
-  busy_[unit.engine] +=
-      runs * batch * (unit.startCycles + blocks) / (unit.hertz > 0 ? unit.hertz : target_.hertz);
-  for (const bool left : {true, false}) {
-    const std::string& to = left ? unit.left : unit.right;
-    const MemoryPath* path = target_.path(target_.operands, to);
-    if (path)
-      busy_[path->engine] += runs * batch * (left ? m : n) * k * element / path->bytesPerSecond;
+  const double multiply = productSeconds(target_, t.each, m, n, k, element);
+  const double feed =
+      moveSeconds(target_.operands, unit.left, m * k * (t.each ? n : 1) * element) +
+      moveSeconds(target_.operands, unit.right, n * k * element);
+  if (goesOut(s)) {  // all three at once
+    const double each = bytes(set_.buffers[static_cast<size_t>(facts_.scaled[s][0])].type.dtype);
+    const double out = outputSeconds(target_, m * n * each);
+    const double longest = std::max({steps * feed, steps * multiply, out});
+    line_ += runs * (tiles * longest + feed + multiply + out - std::max({feed, multiply, out}));
+  } else {
+    line_ += runs * tiles *
+             (steps * std::max(feed, multiply) + std::min(feed, multiply));
   }
-  out_.cost.flops += 2 * runs * batch * m * n * k;
+  out_.cost.flops += 2 * runs * tiles * steps * m * n * k;
+  return runs * tiles;
 }
 
 }  // namespace tektite

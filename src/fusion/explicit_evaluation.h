@@ -3,6 +3,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "fusion/cost.h"
 #include "fusion/explicit.h"
@@ -15,6 +16,13 @@ struct ExplicitFacts {
   std::vector<bool> moves;                       ///< [stage]
   std::vector<bool> itself;                      ///< [stage] storesItself
   std::vector<std::optional<Product>> products;  ///< [stage]
+  std::vector<std::vector<int>> scaled;          ///< [stage] scalesSums: the buffers that its output touches
+  /// Of the vector instructions that one store, or one accumulator, takes.
+  struct Work {
+    double slots;
+    int bytes;
+  };
+  std::vector<std::vector<Work>> inner, outer;  ///< [stage] at every point, and behind reductions
   struct Operands {
     int left = -1, right = -1;
     int sums = -1;  ///< the scratch to which it only adds
@@ -26,6 +34,9 @@ struct ExplicitFacts {
     bool plain;  ///< always, alone, at an element for each point
   };
   std::vector<std::vector<Stored>> stores;  ///< [buffer]
+
+ private:
+  void work(const Stage&);
 };
 
 /// Numbers of one tiling where what tiles work on is copied into explicit memories.
@@ -53,9 +64,12 @@ class ExplicitEvaluation {
   const Target& target_;
   Tiled out_;
   std::vector<int64_t> counts_;
-  std::map<std::string, double> busy_;  // seconds of one core's engines, were there only one core
+  // Seconds, were there only one core: of what the program waits for, and of engines beside it.
+  double line_ = 0;
+  std::map<std::string, double> beside_;
+  std::vector<bool> doubled_;  // [buffer] the next tile's part comes while this one runs
+  std::set<std::pair<int, bool>> waits_;  // depths where a main memory's latency is waited for, by direction
   double total_ = 0, base_ = 0;
-  bool doubles_ = true;  // is there room for the next tile's operands beside this one's?
 
   Tiling& tiling() { return out_.tiling; }
 
@@ -95,7 +109,16 @@ class ExplicitEvaluation {
 
   // ---- what engines do
 
+  /// Seconds of one operation along a path.
+  double moveSeconds(const std::string& from, const std::string& to, double bytes) const;
+  /// Waited for, each at main memory's latency.
   void moveBytes(const std::string& from, const std::string& to, double times, double each);
+  void bring(size_t b, int depth, double each);
+  void vector(const std::vector<ExplicitFacts::Work>&, double runs, double points);
+  void chooseDoubled();
+  bool isFixed(const Span&, int64_t extent) const;
+  bool goesOut(size_t s) const;
+  int64_t roomForSums(size_t s) const;
   void engines();
   void count(bool written, double n) {
     (written ? out_.cost.bytesWritten : out_.cost.bytesRead) += std::llround(n);
@@ -105,7 +128,7 @@ class ExplicitEvaluation {
   /// Elements that no tile has a copy of.
   void direct(size_t s, double points, double outer);
   bool movesFromMain(size_t s, double runs);
-  void product(size_t s, double runs);
+  double product(size_t s, double runs);  ///< answers how many tiles of results
 };
 
 }  // namespace tektite

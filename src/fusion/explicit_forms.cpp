@@ -1,8 +1,11 @@
 #include <algorithm>
+#include <unordered_set>
 
 #include "fusion/explicit.h"
+#include "fusion/product_tile.h"
 #include "fusion/region.h"
 #include "ir/mentions.h"
+#include "ir/rewriter.h"
 
 namespace tektite {
 namespace {
@@ -29,6 +32,54 @@ bool storesItself(const Stage& s) {
     }
   }
   return value->as<Var>() && value->as<Var>()->name == s.accumulators[0].names[0];
+}
+
+double vectorSlotsOf(const Expr& root) {
+  double slots = 0;
+  std::unordered_set<Hash> seen;
+  const auto go = [&](const Expr& e, const auto& self) -> void {
+    if (!seen.insert(e.hash()).second) return;
+    if (const Cast* c = e.as<Cast>()) {
+      slots += c->arg.type() == DType::I64 ? 0 : 1;
+      return self(c->arg, self);
+    }
+    const Apply* a = e.as<Apply>();
+    if (!a || e.type() == DType::I64 || a->args[0].type() == DType::I64) return;
+    slots += info(a->op).slots;
+    for (const Expr& x : a->args) self(x, self);
+  };
+  go(root, go);
+  return slots;
+}
+
+bool scalesSums(const Stage& s, const Product& p, const Target& target) {
+  if (!outputPath(target) || s.outer.size() != 1 || s.outer[0].guard ||
+      !s.outer[0].combine.empty())
+    return false;
+  constexpr Op kOps[] = {Op::Add, Op::Sub, Op::Mul,   Op::Div,   Op::Min,   Op::Max,
+                         Op::Lt,  Op::Le,  Op::Round, Op::Floor, Op::Select};
+  bool fits = true;
+  Walker look([&](const Expr& e) {
+    if (const Apply* a = e.as<Apply>(); a && e.type() != DType::I64)
+      fits = fits && std::ranges::count(kOps, a->op) > 0;
+    const Load* l = e.as<Load>();
+    if (!l) return;
+    fits = fits && l->buffer != s.outer[0].buffer;
+    for (const Expr& i : l->index) {
+      fits = fits && axisSum(i, s).known;
+      for (const int a : p.rows) fits = fits && !mentions(i, s.axes[static_cast<size_t>(a)].var);
+    }
+  });
+  look(s.outer[0].value);
+  for (const Expr& i : s.outer[0].index) fits = fits && axisSum(i, s).known;
+  const auto plain = [&](const Expr& e, const auto& self) -> bool {  // no coordinates as values
+    if (e.as<Load>() || e.as<Imm>()) return true;
+    if (const Var* v = e.as<Var>()) return v->name == s.accumulators[0].names[0];
+    if (const Cast* c = e.as<Cast>()) return self(c->arg, self);
+    const Apply* a = e.as<Apply>();
+    return a && std::ranges::all_of(a->args, [&](const Expr& x) { return self(x, self); });
+  };
+  return fits && plain(s.outer[0].value, plain);
 }
 
 std::string addsTo(const Stage& s, const Product& p) {
@@ -98,6 +149,8 @@ std::optional<Product> productOf(const Stage& s, const Target& target) {
                       : p.columns)
         .push_back(static_cast<int>(a));
   }
+  if (depthwisePath(target) && p.rows.empty() && !p.batch.empty())  // columns of their own: rows
+    std::swap(p.left, p.right), std::swap(p.rows, p.columns);
   return p;
 }
 

@@ -164,6 +164,22 @@ std::map<std::string, int64_t> ExplicitEvaluation::peaks() const {
   return out;
 }
 
+void ExplicitEvaluation::chooseDoubled() {
+  doubled_.assign(g_.buffers.size(), false);
+  std::map<std::string, int64_t> used;
+  for (size_t b = 0; b < g_.buffers.size(); b++)
+    if (!out_.space[b].empty() && out_.sharing[b] < 0) used[out_.space[b]] += heldBytes(b);
+  for (size_t b = 0; b < g_.buffers.size(); b++) {
+    if (isScratch(b) || out_.space[b].empty() || set_.buffers[b].kind == PlanBuffer::Output ||
+        out_.regions.ring[b] >= 0 || out_.held[b] <= tiling().grid)
+      continue;
+    int64_t& n = used[out_.space[b]];
+    if (n + heldBytes(b) > target_.level(out_.space[b])->bytes) continue;
+    n += heldBytes(b);
+    doubled_[b] = true;
+  }
+}
+
 void ExplicitEvaluation::fit() {
   for (;;) {
     const auto used = peaks();
@@ -184,11 +200,6 @@ void ExplicitEvaluation::fit() {
       if (name == target_.scratch && split()) n += exchangeBytes();
       out_.overflow += std::max<int64_t>(0, n - target_.level(name)->bytes);
       if (name == target_.scratch) out_.cost.scratchBytes = n;
-      for (size_t b = 0; b < g_.buffers.size(); b++)
-        if (out_.space[b] == name && set_.buffers[b].kind != PlanBuffer::Output && !isScratch(b) &&
-            out_.held[b] > tiling().grid && out_.regions.ring[b] < 0)
-          n += heldBytes(b);
-      doubles_ = doubles_ && n <= target_.level(name)->bytes;
     }
     break;
   }

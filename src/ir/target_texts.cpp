@@ -75,8 +75,9 @@ paths = [
 matrix = {engine = "pe", left = "stationary", right = "moving", result = "psum", rows = 128, columns = 1, depth_bytes = 256, hertz = 2.8e9, start_cycles = 64.0, wide = 4.0}
 )";
 
-// vela.ini of ethos-u-vela 5.2.0: SRAM 4 x 14.9 GB/s, DRAM 22.35 GB/s, latency 500 cycles. Guesses: 1 GHz, blocks of 8 x 16 x 8, the
-// output stage's 16 B a cycle, buffers beside the array.
+// vela.ini of ethos-u-vela 5.2.0: SRAM 4 x 14.9 GB/s, DRAM 22.35 GB/s, latency 500 cycles. Its performance model: depthwise takes a cycle for each
+// block of results and tap, taps by fours; the output stage writes an 8-bit result in 1/16 of a cycle. Guesses: 1 GHz, blocks of
+// 8 x 16 x 8, buffers beside the array, vector instructions.
 constexpr std::string_view kEthosU85 = R"(
 name = "npu:ethos-u85-1024"
 kind = "npu"
@@ -94,7 +95,7 @@ scratch = "sram"
 operands = "sram"
 vector_start_cycles = 16.0
 latency_seconds = 5e-7
-queues = ["load", "feed", "mac", "store"]
+queues = ["load", "feed", "mac", "out", "store"]
 levels = [
   {name = "reg", bytes = 8192},
   {name = "ifm", bytes = 65536},
@@ -106,11 +107,14 @@ paths = [
   {from = "main", to = "sram", engine = "load", bytes_per_second = 2.235e10, start_seconds = 5e-7, channels = 8},
   {from = "sram", to = "main", engine = "store", bytes_per_second = 2.235e10, start_seconds = 2.5e-7, channels = 8},
   {from = "sram", to = "ifm", engine = "feed", bytes_per_second = 5.96e10},
-  {from = "sram", to = "wgt", engine = "feed", bytes_per_second = 5.96e10}]
+  {from = "sram", to = "wgt", engine = "feed", bytes_per_second = 5.96e10},
+  {from = "ifm", to = "acc", engine = "mac", bytes_per_second = 1.28e11, channels = 4},
+  {from = "acc", to = "sram", engine = "out", bytes_per_second = 1.6e10}]
 matrix = {engine = "mac", left = "ifm", right = "wgt", result = "acc", rows = 8, columns = 16, depth_bytes = 8, start_cycles = 16.0, wide = 4.0}
 )";
 
-// vela.ini of ethos-u-vela 5.2.0: SRAM 14.9 GB/s, DRAM 3.49 GB/s; 512 products a cycle. Guesses as above.
+// vela.ini of ethos-u-vela 5.2.0: SRAM 14.9 GB/s, DRAM 3.49 GB/s; 512 products a cycle. Its performance model: depthwise as above; an
+// 8-bit result in 1/8 of a cycle. Guesses as above.
 constexpr std::string_view kEthosU65 = R"(
 base = "npu:ethos-u85-1024"
 name = "npu:ethos-u65-512"
@@ -125,7 +129,9 @@ paths = [
   {from = "main", to = "sram", engine = "load", bytes_per_second = 3.49e9, start_seconds = 5e-7, channels = 8},
   {from = "sram", to = "main", engine = "store", bytes_per_second = 3.49e9, start_seconds = 2.5e-7, channels = 8},
   {from = "sram", to = "ifm", engine = "feed", bytes_per_second = 1.49e10},
-  {from = "sram", to = "wgt", engine = "feed", bytes_per_second = 1.49e10}]
+  {from = "sram", to = "wgt", engine = "feed", bytes_per_second = 1.49e10},
+  {from = "ifm", to = "acc", engine = "mac", bytes_per_second = 6.4e10, channels = 4},
+  {from = "acc", to = "sram", engine = "out", bytes_per_second = 8e9}]
 matrix = {engine = "mac", left = "ifm", right = "wgt", result = "acc", rows = 8, columns = 8, depth_bytes = 8, start_cycles = 16.0, wide = 4.0}
 )";
 

@@ -4,87 +4,41 @@
 #include "support/check.h"
 
 namespace tektite {
-namespace {
-
-constexpr int64_t kRows = 128, kColumns = 512;  // of a tile of results, at most
-
-}  // namespace
 
 std::optional<Stmt> ProductNest::outside() const {
   if (!exchanges()) return {};
   std::vector<int64_t> shape = counts_;
-  shape.push_back(rows_);
-  shape.push_back(columns_);
+  shape.push_back(tile_.rows());
+  shape.push_back(tile_.columnBlock);
   return tile(workspace(), accType(), "main", shape);
 }
 
 Block ProductNest::run() {
   Block body;
-  const Stmt space = tile("left", product_.left.type(), unit_.left, {kTwo, rows_, depth_});
-  body.push_back(space);
-  body.push_back(tile("right", product_.right.type(), unit_.right, {kTwo, depth_, columns_}));
-  if (exchanges()) body.push_back(tile("here", accType(), target_.scratch, {rows_, columns_}));
-  if (sums_.empty()) body.push_back(tile("acc", accType(), unit_.result, {rows_, columns_}));
-  std::vector<int> around = product_.batch;
-  for (const auto* axes : {&product_.rows, &product_.columns})
-    for (int a : *axes)
-      if (a != row_ && a != column_) around.push_back(a);
-  outer(around, 0, body);
+  const int64_t rows = tile_.rows(), columns = tile_.columnBlock, depth = tile_.depth();
+  std::vector<int64_t> left = {2, rows, depth}, acc = {rows, columns};
+  if (tile_.each) left.push_back(columns);
+  if (goesOut_) acc.insert(acc.begin(), 2);
+  body.push_back(tile("left", product_.left.type(), unit_.left, left));
+  body.push_back(tile("right", product_.right.type(), unit_.right, {2, depth, columns}));
+  if (exchanges()) body.push_back(tile("here", accType(), target_.scratch, {rows, columns}));
+  if (sums_.empty()) body.push_back(tile("acc", accType(), unit_.result, acc));
+  outer(tile_.around, 0, body);
+  if (goesOut_) body.push_back({Sync{Sync::Queue, unit_.engine, 0}, ""});
   Block out;
   out.push_back({BlockStmt{std::move(body)}, ""});
   return out;
 }
 
-int ProductNest::longest(const std::vector<int>& axes) const {
-  int best = -1;
-  for (int a : axes)
-    if (best < 0 || most(a) > most(best)) best = a;
-  return best;
+int64_t ProductNest::roomForSums() const {
+  const int64_t room = target_.level(unit_.result)->bytes;
+  if (!sums_.empty()) return room;
+  const bool others = std::ranges::count(buffers_.plan.buffers, unit_.result, &PlanBuffer::space);
+  return room / (others ? 2 : 1) / (goesOut_ ? 2 : 1);
 }
 
-void ProductNest::chooseDepth() {
-  for (int a : product_.depth)
-    if (deep_ < 0 || !asInteger(extent_[a]) || (asInteger(extent_[deep_]) && most(a) > most(deep_)))
-      deep_ = a;
-  std::vector<int> rest;
-  for (int a : product_.depth)
-    if (a != deep_) rest.push_back(a);
-  std::ranges::stable_sort(rest, {}, [&](int a) { return most(a); });
-  const int64_t budget = std::max<int64_t>(
-      1, std::min(room(unit_.left), room(unit_.right)) / 2 / 128 / elementBytes());
-  for (int a : rest) {
-    const bool fits = asInteger(extent_[a]) && flatSize_ * most(a) <= budget;
-    (fits ? flat_ : steps_).push_back(a);
-    if (fits) flatSize_ *= most(a);
-  }
-}
-
-void ProductNest::chooseTile() {
-  const auto whole = [](int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; };
-  const auto extent = [&](int axis) { return this->most(axis); };
-  rows_ = row_ < 0 ? 1 : std::min(whole(extent(row_), unit_.rows), whole(kRows, unit_.rows));
-  columns_ = column_ < 0
-                 ? 1
-                 : std::min(whole(extent(column_), unit_.columns), whole(kColumns, unit_.columns));
-  const int64_t acc = bytes(accType());
-  if (exchanges()) {
-    const int64_t tile = room(target_.scratch) / kExchangeShare / acc;
-    columns_ = std::min(columns_, whole(std::min<int64_t>(128, tile), unit_.columns));
-    while (rows_ * columns_ > tile && rows_ > unit_.rows) rows_ = whole(rows_ / 2, unit_.rows);
-    while (rows_ * columns_ > tile && columns_ > unit_.columns)
-      columns_ = whole(columns_ / 2, unit_.columns);
-  }
-  const int64_t most = room(unit_.result) / (sums_.empty() ? 2 : 1);  // beside other sums
-  while (rows_ * columns_ * acc > most && columns_ > unit_.columns)
-    columns_ = whole(columns_ / 2, unit_.columns);
-  while (rows_ * columns_ * acc > most && rows_ > unit_.rows) rows_ = whole(rows_ / 2, unit_.rows);
-  const int64_t element = elementBytes();
-  int64_t deepest = std::min(room(unit_.left) / kTwo / (rows_ * element),
-                             room(unit_.right) / kTwo / (columns_ * element));
-  deepest = std::max<int64_t>(deepest, 1);
-  deepBlock_ = std::max<int64_t>(1, deepest / flatSize_);
-  if (deep_ >= 0) deepBlock_ = std::min(deepBlock_, extent(deep_));
-  depth_ = deepBlock_ * flatSize_;
+bool ProductNest::isOnChip(const std::string& buffer) const {
+  return buffers_.plan.buffer(buffer).space == target_.scratch;
 }
 
 Stmt ProductNest::tile(const std::string& name, DType type, const std::string& space,
@@ -104,6 +58,7 @@ void ProductNest::outer(const std::vector<int>& axes, size_t k, Block& out) {
   const std::string v = loopName(a);
   ranges_[v] = {0, std::max<int64_t>(most(a) - 1, 0)};
   at_[stage_.axes[a].var] = low_[a] + var(v);
+  number_ = number_ * extent_[a] + var(v);
   Block body;
   outer(axes, k + 1, body);
   out.push_back(loopOver(v, extent_[a], std::move(body)));
@@ -119,24 +74,30 @@ void ProductNest::cut(int axis, const std::string& v, int64_t block, Block& out,
 }
 
 void ProductNest::blocks(Block& out) {
-  cut(row_, "mb", rows_, out, [&](Block& rows) {
-    cut(column_, "nb", columns_, rows, [&](Block& columns) { oneTile(columns); });
+  const Expr before = number_;
+  cut(tile_.row, "mb", tile_.rowBlock, out, [&](Block& rows) {
+    cut(tile_.column, "nb", tile_.columnBlock, rows, [&](Block& columns) {
+      number_ = before;
+      if (tile_.row >= 0) number_ = number_ * count(tile_.row, tile_.rowBlock) + var("mb");
+      if (tile_.column >= 0)
+        number_ = number_ * count(tile_.column, tile_.columnBlock) + var("nb");
+      oneTile(columns);
+    });
   });
 }
 
 void ProductNest::oneTile(Block& out) {
-  Expr step = 0, first = boolean(true);
-  Block body;
-  depthLoops(0, step, first, out);
-  out.push_back({Sync{Sync::Queue, unit_.engine, 0}, ""});
+  depthLoops(0, 0, boolean(true), out);
+  if (!goesOut_) out.push_back({Sync{Sync::Queue, unit_.engine, 0}, ""});
   if (sums_.empty()) epilogue(out);
 }
 
 Ref ProductNest::results() const {
+  if (sums_.empty() && goesOut_) return {"acc", {half(number_), Expr(0), Expr(0)}};
   if (sums_.empty()) return {"acc", {Expr(0), Expr(0)}};
   auto at = at_;
-  at[stage_.axes[row_].var] = low_[row_] + var("mb") * Expr(rows_);
-  at[stage_.axes[column_].var] = low_[column_] + var("nb") * Expr(columns_);
+  at[stage_.axes[tile_.row].var] = low_[tile_.row] + var("mb") * Expr(tile_.rowBlock);
+  at[stage_.axes[tile_.column].var] = low_[tile_.column] + var("nb") * Expr(tile_.columnBlock);
   std::vector<Expr> index;
   for (const Expr& e : stage_.outer[0].index) index.push_back(substitute(e, at));
   index = buffers_.index(sums_, index);
@@ -144,9 +105,22 @@ Ref ProductNest::results() const {
   return {buffers_.names.at(sums_), std::move(index)};
 }
 
+Expr ProductNest::depthSteps() const {
+  Expr n = 1;
+  for (int a : tile_.steps) n = n * extent_[a];
+  if (tile_.deep >= 0)
+    n = n * floorDiv(extent_[tile_.deep] + Expr(tile_.deepBlock - 1), Expr(tile_.deepBlock));
+  return simplify(n, ranges_);
+}
+
+int64_t ProductNest::behind() const {
+  // Of sums of one step, each is followed by its output; else what is behind the last but one step depends on where a sum begins.
+  return goesOut_ && isConstant(depthSteps(), 1) ? 3 : 1;
+}
+
 void ProductNest::depthLoops(size_t k, Expr step, Expr first, Block& out) {
-  if (k < steps_.size()) {
-    const int a = steps_[k];
+  if (k < tile_.steps.size()) {
+    const int a = tile_.steps[k];
     const std::string v = loopName(a);
     ranges_[v] = {0, std::max<int64_t>(most(a) - 1, 0)};
     at_[stage_.axes[a].var] = low_[a] + var(v);
@@ -155,12 +129,13 @@ void ProductNest::depthLoops(size_t k, Expr step, Expr first, Block& out) {
     out.push_back(loopOver(v, extent_[a], std::move(body)));
     return;
   }
-  cut(deep_, "kb", deepBlock_, out, [&](Block& body) {
-    if (deep_ >= 0) {
-      step = step * count(deep_, deepBlock_) + var("kb");
+  cut(tile_.deep, "kb", tile_.deepBlock, out, [&](Block& body) {
+    if (tile_.deep >= 0) {
+      step = step * count(tile_.deep, tile_.deepBlock) + var("kb");
       first = logicalAnd(first, eq(var("kb"), Expr(0)));
     }
-    multiply(simplify(floorMod(step, Expr(2)), ranges_), simplify(first, ranges_), body);
+    if (goesOut_) step = number_ * depthSteps() + step;
+    multiply(half(step), simplify(first, ranges_), body);
   });
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "fusion/product_tile.h"
 #include "lower/dma.h"
 #include "schedule/layout.h"
 
@@ -31,12 +32,18 @@ class ProductNest {
           simplify(min(a.region.base + Expr(a.region.size), a.extent) - low, ranges_));
     }
     for (const TileAxis* t : grid) grid_.push_back(t->var), counts_.push_back(t->count());
-    row_ = longest(product.rows);
-    column_ = longest(product.columns);
     const std::string sums = addsTo(stage, product);
     if (!sums.empty() && buffers.plan.buffer(sums).space == unit_.result) sums_ = sums;
-    chooseDepth();
-    chooseTile();
+    goesOut_ = sums_.empty() && scalesSums(stage, product, target) &&
+               isOnChip(stage.outer[0].buffer);
+    for (const Expr& l : goesOut_ ? loadsOf(stage.outer[0].value) : std::vector<Expr>{})
+      goesOut_ = goesOut_ && isOnChip(l.as<Load>()->buffer);
+    std::vector<ProductAxis> axes;
+    for (size_t a = 0; a < stage.axes.size(); a++) {
+      const auto fixed = asInteger(extent_[a]);
+      axes.push_back({fixed.value_or(most(static_cast<int>(a))), fixed.has_value()});
+    }
+    tile_ = tileProduct(stage, product, axes, roomForSums(), target);
   }
 
   /// Memory outside of the grid, if results pass through it.
@@ -45,7 +52,6 @@ class ProductNest {
   Block run();
 
  private:
-  static constexpr int64_t kTwo = 2;
   const Stage& stage_;
   const Product& product_;
   const KernelBuffers& buffers_;
@@ -54,13 +60,12 @@ class ProductNest {
   const Target& target_;
   KernelModule& module_;
   std::vector<Expr> low_, extent_;
-  int row_ = -1, column_ = -1, deep_ = -1;  // the axes that are cut
-  std::vector<int> flat_, steps_;           // whole axes of a depth tile; loops around
-  int64_t rows_ = 1, columns_ = 1, depth_ = 1, deepBlock_ = 1, flatSize_ = 1;
+  ProductTile tile_;
   std::unordered_map<std::string, Expr> at_;
   std::vector<std::string> grid_;  // its variables, and how many tiles each counts
   std::vector<int64_t> counts_;
   std::string sums_;  // what the product adds to; empty: a tile of its own
+  Expr number_ = 0;   // of the tile of results that is summed up now
 
   /// Do results reach the vector instructions through main memory only?
   bool exchanges() const { return target_.operands != target_.scratch && !storesItself(stage_); }
@@ -69,19 +74,13 @@ class ProductNest {
   int64_t most(int axis) const {
     return std::min(stage_.axes[axis].region.size, stage_.axes[axis].extent);
   }
-  int longest(const std::vector<int>& axes) const;
-  int64_t room(const std::string& level) const { return target_.level(level)->bytes; }
-  int elementBytes() const {
-    return std::max(bytes(product_.left.type()), bytes(product_.right.type()));
-  }
+  /// Of the unit's memory for results, what a tile of them may take.
+  int64_t roomForSums() const;
+  bool isOnChip(const std::string& buffer) const;
   std::string loopName(int axis) const {
     const std::string& name = stage_.axes[axis].var;
     return dtypeFromName(name) ? name + "_" : name;
   }
-
-  /// One reduce axis is cut, the small ones lie whole in a tile, what doesn't fit is a loop.
-  void chooseDepth();
-  void chooseTile();
 
   Stmt tile(const std::string& name, DType type, const std::string& space,
             std::vector<int64_t> shape) const;
@@ -98,13 +97,26 @@ class ProductNest {
            const std::function<void(Block&)>& inside);
 
   void blocks(Block& out);
-  Expr rowsHere() const { return row_ < 0 ? Expr(1) : part(row_, var("mb"), rows_); }
-  Expr columnsHere() const { return column_ < 0 ? Expr(1) : part(column_, var("nb"), columns_); }
+  Expr rowBlocks() const {
+    return tile_.row < 0 ? Expr(1) : part(tile_.row, var("mb"), tile_.rowBlock);
+  }
+  Expr rowsHere() const { return simplify(rowBlocks() * Expr(tile_.flatRowSize), ranges_); }
+  Expr columnsHere() const {
+    return tile_.column < 0 ? Expr(1) : part(tile_.column, var("nb"), tile_.columnBlock);
+  }
+  Expr deepHere() const {
+    return tile_.deep < 0 ? Expr(1) : part(tile_.deep, var("kb"), tile_.deepBlock);
+  }
 
   void oneTile(Block& out);
   /// The first element of the results' tile.
   Ref results() const;
+  /// Of the halves that tiles take in turn.
+  Expr half(const Expr& number) const { return simplify(floorMod(number, Expr(2)), ranges_); }
   void depthLoops(size_t k, Expr step, Expr first, Block& out);
+  /// How many instructions follow the one that read a half before, when it is filled again.
+  int64_t behind() const;
+  Expr depthSteps() const;
 
   /// Feeds both operands' tiles into the half that no running instruction reads, and multiplies.
   void multiply(const Expr& half, const Expr& first, Block& out);
@@ -114,15 +126,45 @@ class ProductNest {
     return l == r ? std::vector<std::string>{l} : std::vector<std::string>{l, r};
   }
 
-  void feed(const std::string& name, const Expr& from, const Expr& half, int axis,
-            const std::string& block, int64_t size, const Expr& here, const Expr& deep, Block& out);
+  using Places = std::unordered_map<std::string, Expr>;
+  /// Axes of a copy along an axis that is cut and those that lie whole; answers the index in the tile.
+  Expr along(int axis, const std::string& v, const std::string& block, int64_t size,
+             const Expr& here, const std::vector<int>& flat, const std::string& names, Copy& c,
+             Places& at) const;
+  void feed(bool left, const Expr& half, Block& out);
 
+  // ---- what follows a sum
+
+  /// Where results stand: rows and columns of the tile by these names.
+  Places placed() const;
+  Expr rowInTile() const;
   void epilogue(Block& out);
   void exchange(Block& out) const;
-  Expr translated(const Expr& e, const std::unordered_map<std::string, Expr>& at) const;
+  Expr translated(const Expr& e, const Places& at) const;
+
+  // ---- by the unit's own output
+
+  struct Along {
+    std::string var;
+    Expr extent;
+  };
+  /// A tile that the output's instruction reads or writes.
+  struct Operand {
+    Ref first;
+    std::vector<int> by;  ///< of each dimension, the loop along it, or -1
+  };
+  std::optional<Block> output();
+  std::vector<Along> resultLoops() const;
+  std::optional<Operand> operandOf(const std::string& buffer, const std::vector<Expr>& index,
+                                   const std::vector<Along>& loops, size_t from) const;
+  /// Loops before `from` stand around the instruction, the others are its own. Operands: what is stored, then what `loads` read.
+  Block outputCalls(const std::vector<Along>& loops, size_t from, const std::vector<Operand>&,
+                    const std::vector<Expr>& loads);
+  std::string declareOutput(IntrinDef def);  ///< its name
 
   /// The instruction for these types, declared once.
   std::string instruction();
+  bool goesOut_ = false;  ///< the unit's output takes what follows the sums
 };
 
 }  // namespace tektite

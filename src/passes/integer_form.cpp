@@ -1,6 +1,7 @@
 #include "passes/integer_form.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "support/check.h"
 
@@ -24,6 +25,7 @@ class Finder {
   std::optional<IntegerForm> of(Value v) {
     if (++seen_ > kMostNodes) return std::nullopt;
     if (isByte(g_.type(v).dtype)) return raw(v);
+    if (const Value bytes = asBytes(v)) return raw(bytes);
     const Node n = g_.node(v);  // a copy: the graph grows
     if (const View* view = n.as<View>()) return viewed(n, *view);
     if (const Map* map = n.as<Map>()) return mapped(n, map->body);
@@ -35,6 +37,26 @@ class Finder {
     if (g_.type(v).dtype == want_) return {v, {}, {}};
     const int64_t by = want_ == DType::U8 ? 128 : -128;
     return {shiftedBytes(v, by), splatOf(g_, DType::I32, by, g_.type(v).rank()), {}};
+  }
+  /// A constant of wider integers that are bytes all, as these: what folding widened. Nothing where it is none.
+  Value asBytes(Value v) {
+    const Node& n = g_.node(v);
+    const Const* c = n.as<Const>();
+    if (!c || !c->data || !c->data->data || n.results[0].dtype != DType::I32) return {};
+    std::vector<int32_t> wide(c->data->bytes / sizeof(int32_t));
+    std::memcpy(wide.data(), c->data->data, wide.size() * sizeof(int32_t));
+    if (wide.empty()) return {};
+    const auto [low, high] = std::ranges::minmax(wide);
+    if (low < -128 || high > (low < 0 ? 127 : 255)) return {};
+    auto narrow = std::make_shared<std::vector<uint8_t>>(wide.begin(), wide.end());
+    auto data = std::make_shared<ConstData>();
+    data->data = narrow->data();
+    data->bytes = narrow->size();
+    data->owner = std::move(narrow);
+    Node out = n;
+    out.kind = Const{std::move(data), {}};
+    out.results[0].dtype = low < 0 ? DType::I8 : high > 127 ? DType::U8 : want_;
+    return g_.add(std::move(out));
   }
   /// The same bytes with the highest bit turned; of a constant at once.
   Value shiftedBytes(Value v, int64_t by) {

@@ -270,6 +270,7 @@ std::string toJson(const Report& report) {
       if (!k.resources->instructions.empty()) kernel["instructions"] = k.resources->instructions;
     }
     if (k.team) addTeam(kernel, *k.team);
+    if (k.cycles >= 0) kernel["cycles"] = k.cycles;
     if (k.interpreted) kernel["interpreted"] = true;
     if (k.seconds >= 0) kernel["ms"] = k.seconds * 1e3;
     json["kernels"].push_back(kernel);

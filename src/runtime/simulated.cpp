@@ -45,12 +45,13 @@ bool isLongToInterpret(const Cost& cost) {
   return std::max(cost.flops, cost.slots) > kMostInterpreted;
 }
 
-std::optional<Simulated> simulatedOf(const Program& program, const Target& target,
-                                     std::vector<TraceEvent>* trace) {
-  if (!target.hasExplicitMemory()) return {};
-  Simulated all;
+std::vector<Simulated> simulatedSteps(const Program& program, const Target& target,
+                                      std::vector<TraceEvent>* trace) {
+  std::vector<Simulated> out;
+  if (!target.hasExplicitMemory()) return out;
+  double cycles = 0;
   for (const Step& step : program.steps) {
-    Simulated one;
+    Simulated& one = out.emplace_back();
     std::vector<TraceEvent> events;
     if (step.kind == Step::Kernel) {
       const KernelInfo& info = program.kernels[step.kernel];
@@ -69,11 +70,19 @@ std::optional<Simulated> simulatedOf(const Program& program, const Target& targe
           (target.launchSeconds + static_cast<double>(bytes) / path->bytesPerSecond) * target.hertz;
     }
     for (TraceEvent& e : events) {
-      e.start += all.cycles / target.hertz + target.launchSeconds;
+      e.start += cycles / target.hertz + target.launchSeconds;
       trace->push_back(std::move(e));
     }
-    all.add(one);
+    cycles += one.cycles;
   }
+  return out;
+}
+
+std::optional<Simulated> simulatedOf(const Program& program, const Target& target,
+                                     std::vector<TraceEvent>* trace) {
+  if (!target.hasExplicitMemory()) return {};
+  Simulated all;
+  for (const Simulated& one : simulatedSteps(program, target, trace)) all.add(one);
   return all;
 }
 

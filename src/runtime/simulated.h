@@ -10,6 +10,9 @@ namespace tektite {
 /// trace is of the whole launch list.
 std::optional<Simulated> simulatedOf(const Program&, const Target&,
                                      std::vector<TraceEvent>* trace = nullptr);
+/// The same of each step; empty where the target has no explicit memories.
+std::vector<Simulated> simulatedSteps(const Program&, const Target&,
+                                      std::vector<TraceEvent>* trace = nullptr);
 
 /// Runs a kernel for explicit memories, given as text, in the kernel interpreter: tiles in shuffled order, engines as late as they may.
 /// A broken rule (a race, an overrun, a missing wait) is a KernelFault. `buffers` and `bytes` of its parameters in order.

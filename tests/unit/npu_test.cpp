@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <set>
 
 #include "backends/npu/simulate.h"
 #include "fusion/fuse.h"
@@ -21,6 +22,8 @@ struct Outcome {
   Simulated counted;
   int64_t plannedRead = 0, plannedWritten = 0;
   double worst = 0;  ///< of the largest value of each output
+  double planned = 0;                  ///< seconds
+  std::set<std::string> instructions;  ///< declared
 };
 
 Tensor randomTensor(const TensorType& type, std::mt19937& engine) {
@@ -109,6 +112,8 @@ class Trial {
     const std::string printed = toText(parseKernels(toText(k.module), "printed"));
     EXPECT_EQ(toText(parseKernels(printed, "printed again")), printed);
     out_.counted.add(countKernel(k.module, k.kernel(), target_, {}));
+    for (const IntrinDef& i : k.module.intrins) out_.instructions.insert(i.name);
+    out_.planned += group.plan->cost.seconds;
     out_.plannedRead += group.plan->cost.bytesRead;
     out_.plannedWritten += group.plan->cost.bytesWritten;
     std::map<std::string, std::vector<char>> memory;
@@ -217,9 +222,33 @@ graph (x: u8[1x3x12x12]) {
   return %11
 })";
 
+/// Depthwise, with bytes, behind a product of bytes: each channel has a window of its own.
+const char* const kDepthwise = R"(
+graph (x: u8[1x5x14x14]) {
+  %1 = const data "w1" : i8[19x5]
+  %2 = contract x, %1 ncpq,oc->nopq : i32[1x19x14x14]
+  %3 = map (%2) { u8(min(max(round(f32($0) * 0.1), 0), 255)) } : u8[1x19x14x14]
+  %4 = view %3 (d0, d1, d2, d3, d4, d5) -> (0, d1, d2 * 2 + d4 - 1, d3 * 2 + d5 - 1) fill=0 : u8[1x19x7x7x3x3]
+  %5 = const data "w2" : i8[19x3x3]
+  %6 = contract %4, %5 ngpqij,gij->ngpq : i32[1x19x7x7]
+  %7 = const data "b2" : i32[1x19x1x1]
+  %8 = map (%6, %7) { u8(min(max(round(f32($0 + $1) * 0.05), 0), 255)) } : u8[1x19x7x7]
+  return %8
+})";
+/// Rows that no tile of results holds, a depth that no operands' memory holds.
+const char* const kDeep = R"(
+graph (x: u8[700x1000]) {
+  %1 = const data "w1" : i8[1000x70]
+  %2 = contract x, %1 mk,kn->mn : i32[700x70]
+  %3 = const data "b1" : i32[1x70]
+  %4 = map (%2, %3) { u8(min(max(round(f32($0 + $1) * 0.001), 0), 255)) } : u8[700x70]
+  return %4
+})";
+
 class Npu : public testing::TestWithParam<const char*> {};
 TEST_P(Npu, GraphsKeepTheirValues) {
-  for (const char* text : {kChain, kSoftmax, kProduct, kAttention, kConvolutions, kQuantised})
+  for (const char* text : {kChain, kSoftmax, kProduct, kAttention, kConvolutions, kQuantised,
+                           kDepthwise})
     for (const int64_t scratch : {0, 32768, 4096})
       for (const bool unfused : {false, true}) {
         const Outcome o = Trial(text, machine(GetParam(), scratch))(unfused);
@@ -247,13 +276,75 @@ TEST(NpuCount, FewerLaunchesAndBytesThanUnfused) {
   }
 }
 
+/// Sums of a unit that has an output of its own leave by it while others are summed up, and channels share an instruction.
+TEST(NpuCount, TheUnitsOwnInstructionsAreUsed) {
+  for (const char* name : {"npu:ethos-u85-1024", "npu:ethos-u65-512"}) {
+    const Outcome o = Trial(kDepthwise, machine(name))();
+    EXPECT_EQ(o.instructions, (std::set<std::string>{"mac.dwmad_u8_i8", "mac.mmad_u8_i8",
+                                                     "out.scale0", "out.scale1"}))
+        << name;
+    const Outcome deep = Trial(kDeep, machine(name))();
+    const auto& busy = deep.counted.busy;
+    double sum = 0;
+    for (const char* engine : {"feed", "mac", "out"}) sum += busy.at(engine);
+    EXPECT_LT(deep.counted.cycles, 0.9 * (sum + busy.at("load"))) << name;
+    EXPECT_EQ(busy.count("vector"), 0U) << name;
+  }
+}
+
+/// What the next tile wants is on its way while this one is worked on.
+TEST(NpuCount, EnginesRunAtTheSameTime) {
+  for (const char* name : kMachines) {
+    const Target target = machine(name);
+    std::vector<TraceEvent> trace;
+    const Graph g = parseGraph(R"(
+graph (x: f32[4096x1024]) {
+  %1 = map (x) { exp($0) * tanh($0) } : f32[4096x1024]
+  return %1
+})",
+                               "test");
+    const Fused fused = fuse(g, target, {});
+    for (const Node& n : fused.graph.nodes)
+      if (const Group* group = n.as<Group>()) {
+        const LoweredKernel k = lowerExplicit(*group->plan, target, "k");
+        countKernel(k.module, k.kernel(), target, {}, &trace);
+      }
+    double together = 0, loads = 0;
+    const std::string load = target.path("main", target.scratch)->engine;
+    for (const TraceEvent& a : trace) {
+      if (a.engine != load) continue;
+      loads += a.seconds;
+      for (const TraceEvent& b : trace)
+        if (b.engine == "vector")
+          together += std::max(0.0, std::min(a.start + a.seconds, b.start + b.seconds) -
+                                        std::max(a.start, b.start));
+    }
+    EXPECT_GT(together, 0.5 * loads) << name;
+  }
+}
+
 TEST(NpuCount, WhatIsPlannedIsWhatIsMoved) {
-  for (const char* text : {kChain, kSoftmax, kProduct, kAttention, kConvolutions})
+  for (const char* text :
+       {kChain, kSoftmax, kProduct, kAttention, kConvolutions, kDepthwise})
     for (const int64_t scratch : {0, 32768, 8192}) {
       const Outcome o = Trial(text, machine("npu:neuroncore2", scratch))();
       EXPECT_EQ(o.counted.bytesRead, o.plannedRead) << text << scratch;
       EXPECT_EQ(o.counted.bytesWritten, o.plannedWritten) << text << scratch;
     }
+}
+
+/// The plan's seconds are near the simulator's, however it is cut, so that what is chosen by the one is better by the other.
+TEST(NpuCount, PlannedSecondsAreSimulatedSeconds) {
+  for (const char* name : kMachines)
+    for (const char* text :
+         {kChain, kSoftmax, kProduct, kAttention, kConvolutions, kQuantised, kDepthwise, kDeep})
+      for (const bool unfused : {false, true}) {
+        const Target t = machine(name);
+        const Outcome o = Trial(text, t)(unfused);
+        const double ratio = o.counted.cycles / t.hertz / o.planned;
+        EXPECT_GT(ratio, 0.6) << name << text << unfused;
+        EXPECT_LT(ratio, 1.6) << name << text << unfused;
+      }
 }
 
 TEST(NpuCount, RequantisedSumsAreHeldAsBytes) {

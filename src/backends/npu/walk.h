@@ -43,8 +43,13 @@ class Walk {
     double free = 0, busy = 0;
     std::deque<double> ends;
   };
+  /// A tile of results in the matrix unit's memory: when it is summed up, and when the output has read it.
+  struct Sums {
+    double made = 0, read = 0;
+  };
   struct Core {
     double time = 0;
+    std::map<std::pair<int, int64_t>, Sums> sums;  ///< by buffer, and first index of several tiles
     std::map<std::string, Engine> engines;
   };
   struct Tile {
@@ -99,6 +104,8 @@ class Walk {
   double elements(const code::CodeStmt& s);
 
   void intrin(const code::CodeStmt& s, const Intrin& i);
+  Sums& sumsOf(const code::CodeStmt& s);
+  void output(const Intrin& i, Sums& sums, double bytes);
 
   // ---- vector instructions
 

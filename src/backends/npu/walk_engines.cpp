@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "backends/npu/walk.h"
+#include "fusion/product_tile.h"
 
 namespace tektite {
 
@@ -63,21 +64,51 @@ double Walk::elements(const CodeStmt& s) {
 }
 
 void Walk::intrin(const CodeStmt& s, const Intrin& i) {
-  const CodeIntrin& def = *s.intrin;
+  const IntrinDef& def = *s.intrin->source;
   std::map<std::string, double> dims;
-  for (size_t k = 0; k < s.dims.size(); k++)
-    dims[def.source->dims[k].name] = static_cast<double>(machine_.integer(s.dims[k]));
-  const MatrixUnit& unit = target_.matrix;
-  const std::string engine = i.queue.empty() ? "vector" : i.queue;
-  double cycles = target_.vectorStartCycles, hertz = target_.hertz;
-  if (i.queue == unit.engine && dims.count("m") && dims.count("n") && dims.count("k")) {
-    const int element = bytes(def.source->params.back().buffer.type);
-    cycles = unit.startCycles +
-             std::ceil(dims["m"] / unit.rows) * std::ceil(dims["n"] / unit.columns) *
-                 std::ceil(dims["k"] * element / unit.depthBytes) * (element >= 4 ? unit.wide : 1);
-    if (unit.hertz > 0) hertz = unit.hertz;
+  double elements = 1;
+  for (size_t k = 0; k < s.dims.size(); k++) {
+    const auto n = static_cast<double>(machine_.integer(s.dims[k]));
+    dims[def.dims[k].name] = n;
+    elements *= n;
   }
-  occupy(engine, i.queue, cycles / hertz, 0, i.name);
+  const MatrixUnit& unit = target_.matrix;
+  if (i.queue != unit.engine) {
+    const double cycles = target_.vectorStartCycles / target_.hertz;
+    return occupy(i.queue.empty() ? "vector" : i.queue, i.queue, cycles, 0, i.name);
+  }
+  // By what it reads: operands, or sums that are there.
+  const auto left = std::ranges::find(def.params, unit.left,
+                                      [](const Param& p) -> const std::string& { return p.buffer.space; });
+  Sums& sums = sumsOf(s);
+  if (left == def.params.end())
+    return output(i, sums, elements * bytes(def.params.front().buffer.type));
+  const bool each = left->buffer.shape.size() == 3;
+  const int element = bytes(def.params.back().buffer.type);
+  const double seconds =
+      productSeconds(target_, each, dims["m"], dims["n"], dims["k"], element);
+  Engine& mac = core_->engines[unit.engine];
+  mac.free = std::max(mac.free, sums.read);
+  occupy(unit.engine, i.queue, seconds, 0, i.name);
+  sums.made = mac.free;
+}
+
+Walk::Sums& Walk::sumsOf(const CodeStmt& s) {
+  for (const CodeRef& r : s.refs)
+    if (spaceOf(r.buffer) == target_.matrix.result)
+      return core_->sums[{r.buffer, r.index.size() > 2 ? machine_.index(r.index[0]) : 0}];
+  return core_->sums[{-1, 0}];
+}
+
+void Walk::output(const Intrin& i, Sums& sums, double bytes) {
+  const std::string& engine = outputPath(target_)->engine;
+  Engine& e = core_->engines[engine];
+  e.free = std::max(e.free, sums.made);  // in the order of the queue, on an engine of its own
+  const double before = core_->time;
+  occupy(engine, "", outputSeconds(target_, bytes), 0, i.name);
+  core_->time = before;
+  sums.read = e.free;
+  core_->engines[i.queue].ends.push_back(e.free);
 }
 
 void Walk::vector(const CodeStmt& s) {
@@ -132,7 +163,7 @@ const Walk::Stored& Walk::storedOf(const CodeStmt& s, const Store& t) {
   if (!fresh) return out;
   double slots = t.combine.empty() ? 0 : 1;
   for (const Expr& e : t.values) {
-    slots += slotsOf(e);
+    slots += vectorSlotsOf(e);
     for (const Expr& l : loadsOf(e)) {
       const std::string& name = l.as<Load>()->buffer;
       const auto at = space_.find(name);

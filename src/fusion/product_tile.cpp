@@ -1,0 +1,167 @@
+#include "fusion/product_tile.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tektite {
+namespace {
+
+constexpr int64_t kRows = 128, kColumns = 512;  // of a tile of results, at most
+constexpr int64_t kFlatRows = 512;              // where short axes of rows lie side by side
+constexpr int64_t kSplitColumns = 128;          // where results pass through main memory
+constexpr int64_t kHalves = 2;                  // one is filled while an instruction reads the other
+
+int64_t whole(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+
+/// Chooses the tile of a product.
+class Tiler {
+ public:
+  Tiler(const Stage& stage, const Product& p, const std::vector<ProductAxis>& axes, int64_t resultBytes,
+        const Target& target)
+      : stage_(stage), p_(p), axes_(axes), resultBytes_(resultBytes), target_(target), unit_(target.matrix) {}
+
+  ProductTile run() {
+    out_.each = depthwisePath(target_) && p_.columns.empty() && !p_.batch.empty() && !p_.depth.empty();
+    out_.column = longest(out_.each ? p_.batch : p_.columns);
+    chooseRows();
+    for (const auto* axes : {&p_.batch, &p_.rows, &p_.columns})
+      for (int a : *axes)
+        if (a != out_.row && a != out_.column && !std::ranges::count(out_.flatRows, a))
+          out_.around.push_back(a);
+    chooseDepth();
+    chooseBlocks();
+    return std::move(out_);
+  }
+
+ private:
+  const Stage& stage_;
+  const Product& p_;
+  const std::vector<ProductAxis>& axes_;
+  int64_t resultBytes_;
+  const Target& target_;
+  const MatrixUnit& unit_;
+  ProductTile out_;
+
+  int64_t size(int axis) const {
+    return axis < 0 ? 1 : std::max<int64_t>(axes_[static_cast<size_t>(axis)].size, 1);
+  }
+  bool fixed(int axis) const { return axes_[static_cast<size_t>(axis)].fixed; }
+  int64_t room(const std::string& level) const { return target_.level(level)->bytes; }
+  bool split() const { return target_.operands != target_.scratch; }
+  int64_t elementBytes() const {
+    return std::max(bytes(p_.left.type()), bytes(p_.right.type()));
+  }
+  int longest(const std::vector<int>& axes) const {
+    int best = -1;
+    for (int a : axes)
+      if (best < 0 || size(a) > size(best)) best = a;
+    return best;
+  }
+
+  /// Axes of known extent side by side, from the inside out, as long as they are few rows; the next is cut.
+  void chooseRows() {
+    std::vector<int> rest = p_.rows;
+    while (!split() && rest.size() > 1 && fixed(rest.back()) &&
+           out_.flatRowSize * size(rest.back()) <= kFlatRows / 2) {
+      out_.flatRowSize *= size(rest.back());
+      out_.flatRows.insert(out_.flatRows.begin(), rest.back());
+      rest.pop_back();
+    }
+    out_.row = longest(rest);
+  }
+
+  /// One axis is cut, the small ones lie whole in a tile, what doesn't fit is a loop.
+  void chooseDepth() {
+    int& deep = out_.deep;
+    for (int a : p_.depth)
+      if (deep < 0 || !fixed(a) || (fixed(deep) && size(a) > size(deep))) deep = a;
+    std::vector<int> rest;
+    for (int a : p_.depth)
+      if (a != deep) rest.push_back(a);
+    std::ranges::stable_sort(rest, {}, [&](int a) { return size(a); });
+    const int64_t budget = std::max<int64_t>(
+        1, std::min(room(unit_.left), room(unit_.right)) / kHalves / kRows / elementBytes());
+    for (int a : rest) {
+      const bool fits = fixed(a) && out_.flatDepthSize * size(a) <= budget;
+      (fits ? out_.flatDepth : out_.steps).push_back(a);
+      if (fits) out_.flatDepthSize *= size(a);
+    }
+  }
+
+  void chooseBlocks() {
+    int64_t& rows = out_.rowBlock;
+    int64_t& columns = out_.columnBlock;
+    const int64_t flat = out_.flatRowSize;
+    const auto halve = [&](int64_t& n, int64_t unit) { n = whole(n / 2, unit); };
+    const int64_t rowUnit = flat > 1 ? 1 : unit_.rows;
+    if (out_.row >= 0)
+      rows = std::min(whole(size(out_.row), rowUnit),
+                      flat > 1 ? std::max<int64_t>(1, kFlatRows / flat) : whole(kRows, rowUnit));
+    if (out_.column >= 0)
+      columns = std::min(whole(size(out_.column), unit_.columns), whole(kColumns, unit_.columns));
+    const int64_t sum = bytes(stage_.accumulators[0].combine.types[0]);
+    if (split() && !storesItself(stage_)) {
+      const int64_t tile = room(target_.scratch) / kExchangeShare / sum;
+      columns = std::min(columns, whole(std::min(kSplitColumns, tile), unit_.columns));
+      while (rows * columns > tile && rows > rowUnit) halve(rows, rowUnit);
+      while (rows * columns > tile && columns > unit_.columns) halve(columns, unit_.columns);
+    }
+    const auto tooLarge = [&] { return rows * flat * columns * sum > resultBytes_; };
+    while (tooLarge() && columns > unit_.columns) halve(columns, unit_.columns);
+    while (tooLarge() && rows > rowUnit) halve(rows, rowUnit);
+    deepen(rows, columns, rowUnit);
+  }
+
+  /// Deep enough to read each operand's half; where not even the short axes fit, fewer rows.
+  void deepen(int64_t& rows, int64_t& columns, int64_t rowUnit) {
+    const int64_t element = elementBytes(), own = out_.each ? columns : 1;
+    const auto deepest = [&] {
+      return std::min(room(unit_.left) / kHalves / (rows * out_.flatRowSize * own * element),
+                      room(unit_.right) / kHalves / (columns * element));
+    };
+    while (deepest() < out_.flatDepthSize && rows > rowUnit)
+      rows = whole(rows / 2, rowUnit);
+    out_.deepBlock = std::max<int64_t>(1, deepest() / out_.flatDepthSize);
+    if (out_.deep >= 0) out_.deepBlock = std::min(out_.deepBlock, size(out_.deep));
+  }
+};
+
+}  // namespace
+
+ProductTile tileProduct(const Stage& stage, const Product& product,
+                        const std::vector<ProductAxis>& axes, int64_t resultBytes,
+                        const Target& target) {
+  return Tiler(stage, product, axes, resultBytes, target).run();
+}
+
+const MemoryPath* depthwisePath(const Target& t) {
+  return t.matrix.engine.empty() ? nullptr : t.path(t.matrix.left, t.matrix.result);
+}
+const MemoryPath* outputPath(const Target& t) {
+  return t.matrix.engine.empty() ? nullptr : t.path(t.matrix.result, t.scratch);
+}
+
+double productSeconds(const Target& target, bool each, double rows, double columns, double depth,
+                      int elementBytes) {
+  const MatrixUnit& unit = target.matrix;
+  const double hertz = unit.hertz > 0 ? unit.hertz : target.hertz;
+  const double rowBlocks = std::ceil(rows / unit.rows), columnBlocks = std::ceil(columns / unit.columns),
+               wide = elementBytes >= 4 ? unit.wide : 1;
+  double seconds = unit.startCycles / hertz;
+  if (each) {
+    const MemoryPath& path = *depthwisePath(target);
+    const double taps = path.channels * std::ceil(depth / path.channels);
+    return seconds + wide * taps * rowBlocks * unit.rows * columnBlocks * unit.columns *
+                         elementBytes / path.bytesPerSecond;
+  }
+  return seconds + wide * rowBlocks * columnBlocks *
+                       std::ceil(depth * elementBytes / unit.depthBytes) / hertz;
+}
+
+double outputSeconds(const Target& target, double bytes) {
+  const MatrixUnit& unit = target.matrix;
+  return unit.startCycles / (unit.hertz > 0 ? unit.hertz : target.hertz) +
+         bytes / outputPath(target)->bytesPerSecond;
+}
+
+}  // namespace tektite
