@@ -246,8 +246,7 @@ int bench(const Options& options) {
   Progress progress;
   const auto start = Clock::now();
   Prepared p = prepareModel(options, progress);
-  if (p.options.target.hasExplicitMemory())
-    return benchSimulated(options, partsOf(std::move(p)));
+  if (p.options.target.hasExplicitMemory()) return benchSimulated(options, partsOf(std::move(p)));
   Team team(p.options.threads);
   Timer fused(p, p.options.fusion.unfused, team);
   const double compileSeconds = since(start);

@@ -32,8 +32,8 @@ Tiled ExplicitEvaluation::run() {
   if (main.sharedBytesPerSecond > 0) shared = moved / main.sharedBytesPerSecond;
   if (main.bytesPerSecond > 0) shared = std::max(shared, moved / main.bytesPerSecond);
   const double engines = most / share;
-  c.seconds = target_.launchSeconds + std::max(shared, engines) +
-              kBeside * std::min(shared, engines);
+  c.seconds =
+      target_.launchSeconds + std::max(shared, engines) + kBeside * std::min(shared, engines);
   c.recompute = base_ > 0 ? total_ / base_ : 1;
   const double launch = 0.5 * target_.launchSeconds * target_.hertz * target_.slotsPerCycle *
                         target_.lanes(4) * target_.cores;

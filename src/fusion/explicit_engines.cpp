@@ -176,9 +176,12 @@ double ExplicitEvaluation::product(size_t s, double runs) {
     const Span& span = out_.regions.stages[s][a];
     size.push_back(std::max(1.0, meanSize(span, shape.extents[a])));
     const bool fixed = isFixed(span, shape.extents[a]);
-    axes.push_back({fixed ? std::llround(size.back()) : std::min(span.size, shape.extents[a]), fixed});
+    axes.push_back(
+        {fixed ? std::llround(size.back()) : std::min(span.size, shape.extents[a]), fixed});
   }
-  const ProductTile t = tileProduct(set_.stages[s], p, axes, roomForSums(s), target_);
+  const ProductTile t =
+      tileProduct(set_.stages[s], p, axes, roomForSums(s),
+                  !split() && !goesOut(s) && facts_.operands[s].sums < 0, target_);
   const auto of = [&](int axis) { return axis < 0 ? 1.0 : size[static_cast<size_t>(axis)]; };
   const auto product = [&](const std::vector<int>& list) {
     double n = 1;
@@ -193,23 +196,28 @@ double ExplicitEvaluation::product(size_t s, double runs) {
   const double m = of(t.row) / rowParts * static_cast<double>(t.flatRowSize),
                n = of(t.column) / columnParts,
                k = of(t.deep) / deepParts * static_cast<double>(t.flatDepthSize);
+  double gathered = 1;
+  if (t.together >= 0) {
+    gathered = rowParts * columnParts;
+    for (size_t k = t.around.size() - static_cast<size_t>(t.together); k < t.around.size(); k++)
+      gathered *= of(t.around[k]);
+  }
   const MatrixUnit& unit = target_.matrix;
   const int element = bytes(p.left.type());
   const double multiply = productSeconds(target_, t.each, m, n, k, element);
-  const double feed =
-      moveSeconds(target_.operands, unit.left, m * k * (t.each ? n : 1) * element) +
-      moveSeconds(target_.operands, unit.right, n * k * element);
+  const double feed = moveSeconds(target_.operands, unit.left, m * k * (t.each ? n : 1) * element) +
+                      moveSeconds(target_.operands, unit.right, n * k * element);
   if (goesOut(s)) {  // all three at once
     const double each = bytes(set_.buffers[static_cast<size_t>(facts_.scaled[s][0])].type.dtype);
     const double out = outputSeconds(target_, m * n * each);
     const double longest = std::max({steps * feed, steps * multiply, out});
     line_ += runs * (tiles * longest + feed + multiply + out - std::max({feed, multiply, out}));
   } else {
-    line_ += runs * tiles *
-             (steps * std::max(feed, multiply) + std::min(feed, multiply));
+    line_ += runs * (tiles * steps * std::max(feed, multiply) +
+                     tiles / gathered * std::min(feed, multiply));
   }
   out_.cost.flops += 2 * runs * tiles * steps * m * n * k;
-  return runs * tiles;
+  return runs * tiles / gathered * (gathered > 1 ? rowParts * columnParts : 1);
 }
 
 }  // namespace tektite

@@ -16,7 +16,8 @@ struct ExplicitFacts {
   std::vector<bool> moves;                       ///< [stage]
   std::vector<bool> itself;                      ///< [stage] storesItself
   std::vector<std::optional<Product>> products;  ///< [stage]
-  std::vector<std::vector<int>> scaled;          ///< [stage] scalesSums: the buffers that its output touches
+  std::vector<std::vector<int>>
+      scaled;  ///< [stage] scalesSums: the buffers that its output touches
   /// Of the vector instructions that one store, or one accumulator, takes.
   struct Work {
     double slots;
@@ -68,7 +69,8 @@ class ExplicitEvaluation {
   double line_ = 0;
   std::map<std::string, double> beside_;
   std::vector<bool> doubled_;  // [buffer] the next tile's part comes while this one runs
-  std::set<std::pair<int, bool>> waits_;  // depths where a main memory's latency is waited for, by direction
+  std::set<std::pair<int, bool>>
+      waits_;  // depths where a main memory's latency is waited for, by direction
   double total_ = 0, base_ = 0;
 
   Tiling& tiling() { return out_.tiling; }

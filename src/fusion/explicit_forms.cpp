@@ -53,8 +53,7 @@ double vectorSlotsOf(const Expr& root) {
 }
 
 bool scalesSums(const Stage& s, const Product& p, const Target& target) {
-  if (!outputPath(target) || s.outer.size() != 1 || s.outer[0].guard ||
-      !s.outer[0].combine.empty())
+  if (!outputPath(target) || s.outer.size() != 1 || s.outer[0].guard || !s.outer[0].combine.empty())
     return false;
   constexpr Op kOps[] = {Op::Add, Op::Sub, Op::Mul,   Op::Div,   Op::Min,   Op::Max,
                          Op::Lt,  Op::Le,  Op::Round, Op::Floor, Op::Select};

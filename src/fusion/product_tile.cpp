@@ -9,19 +9,26 @@ namespace {
 constexpr int64_t kRows = 128, kColumns = 512;  // of a tile of results, at most
 constexpr int64_t kFlatRows = 512;              // where short axes of rows lie side by side
 constexpr int64_t kSplitColumns = 128;          // where results pass through main memory
-constexpr int64_t kHalves = 2;                  // one is filled while an instruction reads the other
+constexpr int64_t kHalves = 2;  // one is filled while an instruction reads the other
 
 int64_t whole(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
 /// Chooses the tile of a product.
 class Tiler {
  public:
-  Tiler(const Stage& stage, const Product& p, const std::vector<ProductAxis>& axes, int64_t resultBytes,
-        const Target& target)
-      : stage_(stage), p_(p), axes_(axes), resultBytes_(resultBytes), target_(target), unit_(target.matrix) {}
+  Tiler(const Stage& stage, const Product& p, const std::vector<ProductAxis>& axes,
+        int64_t resultBytes, bool mayGather, const Target& target)
+      : stage_(stage),
+        p_(p),
+        axes_(axes),
+        resultBytes_(resultBytes),
+        mayGather_(mayGather),
+        target_(target),
+        unit_(target.matrix) {}
 
   ProductTile run() {
-    out_.each = depthwisePath(target_) && p_.columns.empty() && !p_.batch.empty() && !p_.depth.empty();
+    out_.each =
+        depthwisePath(target_) && p_.columns.empty() && !p_.batch.empty() && !p_.depth.empty();
     out_.column = longest(out_.each ? p_.batch : p_.columns);
     chooseRows();
     for (const auto* axes : {&p_.batch, &p_.rows, &p_.columns})
@@ -30,6 +37,7 @@ class Tiler {
           out_.around.push_back(a);
     chooseDepth();
     chooseBlocks();
+    gather();
     return std::move(out_);
   }
 
@@ -38,6 +46,7 @@ class Tiler {
   const Product& p_;
   const std::vector<ProductAxis>& axes_;
   int64_t resultBytes_;
+  bool mayGather_;
   const Target& target_;
   const MatrixUnit& unit_;
   ProductTile out_;
@@ -48,9 +57,7 @@ class Tiler {
   bool fixed(int axis) const { return axes_[static_cast<size_t>(axis)].fixed; }
   int64_t room(const std::string& level) const { return target_.level(level)->bytes; }
   bool split() const { return target_.operands != target_.scratch; }
-  int64_t elementBytes() const {
-    return std::max(bytes(p_.left.type()), bytes(p_.right.type()));
-  }
+  int64_t elementBytes() const { return std::max(bytes(p_.left.type()), bytes(p_.right.type())); }
   int longest(const std::vector<int>& axes) const {
     int best = -1;
     for (int a : axes)
@@ -112,6 +119,24 @@ class Tiler {
     deepen(rows, columns, rowUnit);
   }
 
+  /// As many tiles of results side by side as there is room for.
+  void gather() {
+    if (!mayGather_) return;
+    const auto parts = [&](int axis, int64_t block) {
+      return axis < 0 ? 1 : (size(axis) + block - 1) / block;
+    };
+    const int64_t each = out_.rows() * out_.columnBlock *
+                         bytes(stage_.accumulators[0].combine.types[0]),
+                  room = resultBytes_ / each;
+    int64_t tiles = parts(out_.row, out_.rowBlock) * parts(out_.column, out_.columnBlock);
+    if (tiles > room) return;
+    out_.together = 0;
+    for (size_t k = out_.around.size(); k-- > 0 && tiles * size(out_.around[k]) <= room;)
+      tiles *= size(out_.around[k]), out_.together++;
+    out_.tiles = tiles;
+    if (tiles == 1) out_.together = -1;
+  }
+
   /// Deep enough to read each operand's half; where not even the short axes fit, fewer rows.
   void deepen(int64_t& rows, int64_t& columns, int64_t rowUnit) {
     const int64_t element = elementBytes(), own = out_.each ? columns : 1;
@@ -119,8 +144,7 @@ class Tiler {
       return std::min(room(unit_.left) / kHalves / (rows * out_.flatRowSize * own * element),
                       room(unit_.right) / kHalves / (columns * element));
     };
-    while (deepest() < out_.flatDepthSize && rows > rowUnit)
-      rows = whole(rows / 2, rowUnit);
+    while (deepest() < out_.flatDepthSize && rows > rowUnit) rows = whole(rows / 2, rowUnit);
     out_.deepBlock = std::max<int64_t>(1, deepest() / out_.flatDepthSize);
     if (out_.deep >= 0) out_.deepBlock = std::min(out_.deepBlock, size(out_.deep));
   }
@@ -129,9 +153,9 @@ class Tiler {
 }  // namespace
 
 ProductTile tileProduct(const Stage& stage, const Product& product,
-                        const std::vector<ProductAxis>& axes, int64_t resultBytes,
+                        const std::vector<ProductAxis>& axes, int64_t resultBytes, bool mayGather,
                         const Target& target) {
-  return Tiler(stage, product, axes, resultBytes, target).run();
+  return Tiler(stage, product, axes, resultBytes, mayGather, target).run();
 }
 
 const MemoryPath* depthwisePath(const Target& t) {
@@ -145,7 +169,8 @@ double productSeconds(const Target& target, bool each, double rows, double colum
                       int elementBytes) {
   const MatrixUnit& unit = target.matrix;
   const double hertz = unit.hertz > 0 ? unit.hertz : target.hertz;
-  const double rowBlocks = std::ceil(rows / unit.rows), columnBlocks = std::ceil(columns / unit.columns),
+  const double rowBlocks = std::ceil(rows / unit.rows),
+               columnBlocks = std::ceil(columns / unit.columns),
                wide = elementBytes >= 4 ? unit.wide : 1;
   double seconds = unit.startCycles / hertz;
   if (each) {

@@ -19,6 +19,7 @@ Block ProductNest::run() {
   std::vector<int64_t> left = {2, rows, depth}, acc = {rows, columns};
   if (tile_.each) left.push_back(columns);
   if (goesOut_) acc.insert(acc.begin(), 2);
+  if (gathers()) acc.insert(acc.begin(), tile_.tiles);
   body.push_back(tile("left", product_.left.type(), unit_.left, left));
   body.push_back(tile("right", product_.right.type(), unit_.right, {2, depth, columns}));
   if (exchanges()) body.push_back(tile("here", accType(), target_.scratch, {rows, columns}));
@@ -53,15 +54,57 @@ Stmt ProductNest::tile(const std::string& name, DType type, const std::string& s
 }
 
 void ProductNest::outer(const std::vector<int>& axes, size_t k, Block& out) {
+  if (gathers() && k + static_cast<size_t>(tile_.together) == axes.size()) {
+    number_ = place_ = 0;
+    around(axes, k, out);
+    out.push_back({Sync{Sync::Queue, unit_.engine, 0}, ""});
+    number_ = place_ = 0;
+    return epilogueOfAll(k, out);
+  }
+  around(axes, k, out);
+}
+
+void ProductNest::around(const std::vector<int>& axes, size_t k, Block& out) {
   if (k == axes.size()) return blocks(out);
   const int a = axes[k];
   const std::string v = loopName(a);
   ranges_[v] = {0, std::max<int64_t>(most(a) - 1, 0)};
   at_[stage_.axes[a].var] = low_[a] + var(v);
-  number_ = number_ * extent_[a] + var(v);
+  step(a, v);
   Block body;
-  outer(axes, k + 1, body);
+  if (gathers() && k + static_cast<size_t>(tile_.together) >= axes.size())
+    around(axes, k + 1, body);
+  else
+    outer(axes, k + 1, body);
   out.push_back(loopOver(v, extent_[a], std::move(body)));
+}
+
+void ProductNest::epilogueOfAll(size_t k, Block& out) {
+  if (k < tile_.around.size()) {
+    const int a = tile_.around[k];
+    const std::string v = loopName(a);
+    step(a, v);
+    Block body;
+    epilogueOfAll(k + 1, body);
+    out.push_back(loopOver(v, extent_[a], std::move(body)));
+    return;
+  }
+  cut(tile_.row, "mb", tile_.rowBlock, out, [&](Block& rows) {
+    cut(tile_.column, "nb", tile_.columnBlock, rows, [&](Block& columns) {
+      stepBlocks();
+      epilogue(columns);
+    });
+  });
+}
+
+void ProductNest::step(int axis, const std::string& v, int64_t block) {
+  number_ = number_ * count(axis, block) + var(v);
+  place_ = place_ * Expr((sizeOf(axis) + block - 1) / block) + var(v);
+}
+
+void ProductNest::stepBlocks() {
+  if (tile_.row >= 0) step(tile_.row, "mb", tile_.rowBlock);
+  if (tile_.column >= 0) step(tile_.column, "nb", tile_.columnBlock);
 }
 
 void ProductNest::cut(int axis, const std::string& v, int64_t block, Block& out,
@@ -74,13 +117,9 @@ void ProductNest::cut(int axis, const std::string& v, int64_t block, Block& out,
 }
 
 void ProductNest::blocks(Block& out) {
-  const Expr before = number_;
   cut(tile_.row, "mb", tile_.rowBlock, out, [&](Block& rows) {
     cut(tile_.column, "nb", tile_.columnBlock, rows, [&](Block& columns) {
-      number_ = before;
-      if (tile_.row >= 0) number_ = number_ * count(tile_.row, tile_.rowBlock) + var("mb");
-      if (tile_.column >= 0)
-        number_ = number_ * count(tile_.column, tile_.columnBlock) + var("nb");
+      stepBlocks();
       oneTile(columns);
     });
   });
@@ -88,12 +127,14 @@ void ProductNest::blocks(Block& out) {
 
 void ProductNest::oneTile(Block& out) {
   depthLoops(0, 0, boolean(true), out);
+  if (gathers()) return;
   if (!goesOut_) out.push_back({Sync{Sync::Queue, unit_.engine, 0}, ""});
   if (sums_.empty()) epilogue(out);
 }
 
 Ref ProductNest::results() const {
   if (sums_.empty() && goesOut_) return {"acc", {half(number_), Expr(0), Expr(0)}};
+  if (gathers()) return {"acc", {simplify(place_, ranges_), Expr(0), Expr(0)}};
   if (sums_.empty()) return {"acc", {Expr(0), Expr(0)}};
   auto at = at_;
   at[stage_.axes[tile_.row].var] = low_[tile_.row] + var("mb") * Expr(tile_.rowBlock);
@@ -134,7 +175,7 @@ void ProductNest::depthLoops(size_t k, Expr step, Expr first, Block& out) {
       step = step * count(tile_.deep, tile_.deepBlock) + var("kb");
       first = logicalAnd(first, eq(var("kb"), Expr(0)));
     }
-    if (goesOut_) step = number_ * depthSteps() + step;
+    if (pipelined()) step = number_ * depthSteps() + step;
     multiply(half(step), simplify(first, ranges_), body);
   });
 }

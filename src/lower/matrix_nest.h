@@ -34,16 +34,16 @@ class ProductNest {
     for (const TileAxis* t : grid) grid_.push_back(t->var), counts_.push_back(t->count());
     const std::string sums = addsTo(stage, product);
     if (!sums.empty() && buffers.plan.buffer(sums).space == unit_.result) sums_ = sums;
-    goesOut_ = sums_.empty() && scalesSums(stage, product, target) &&
-               isOnChip(stage.outer[0].buffer);
+    goesOut_ =
+        sums_.empty() && scalesSums(stage, product, target) && isOnChip(stage.outer[0].buffer);
     for (const Expr& l : goesOut_ ? loadsOf(stage.outer[0].value) : std::vector<Expr>{})
       goesOut_ = goesOut_ && isOnChip(l.as<Load>()->buffer);
     std::vector<ProductAxis> axes;
     for (size_t a = 0; a < stage.axes.size(); a++) {
-      const auto fixed = asInteger(extent_[a]);
-      axes.push_back({fixed.value_or(most(static_cast<int>(a))), fixed.has_value()});
+      axes.push_back({sizeOf(static_cast<int>(a)), asInteger(extent_[a]).has_value()});
     }
-    tile_ = tileProduct(stage, product, axes, roomForSums(), target);
+    tile_ = tileProduct(stage, product, axes, roomForSums(),
+                        target.operands == target.scratch && !goesOut_ && sums_.empty(), target);
   }
 
   /// Memory outside of the grid, if results pass through it.
@@ -65,7 +65,8 @@ class ProductNest {
   std::vector<std::string> grid_;  // its variables, and how many tiles each counts
   std::vector<int64_t> counts_;
   std::string sums_;  // what the product adds to; empty: a tile of its own
-  Expr number_ = 0;   // of the tile of results that is summed up now
+  Expr number_ = 0;   // how many tiles of results came before the one that is summed up now
+  Expr place_ = 0;    // its place among those side by side
 
   /// Do results reach the vector instructions through main memory only?
   bool exchanges() const { return target_.operands != target_.scratch && !storesItself(stage_); }
@@ -86,6 +87,7 @@ class ProductNest {
             std::vector<int64_t> shape) const;
 
   void outer(const std::vector<int>& axes, size_t k, Block& out);
+  void around(const std::vector<int>& axes, size_t k, Block& out);
 
   Expr count(int axis, int64_t block) {
     return simplify(floorDiv(extent_[axis] + Expr(block - 1), Expr(block)), ranges_);
@@ -111,6 +113,14 @@ class ProductNest {
   void oneTile(Block& out);
   /// The first element of the results' tile.
   Ref results() const;
+  bool gathers() const { return tile_.together >= 0; }
+  /// One behind the other, nothing is waited for between tiles.
+  bool pipelined() const { return goesOut_ || gathers(); }
+  /// What follows the sums of all tiles side by side.
+  void epilogueOfAll(size_t k, Block& out);
+  void step(int axis, const std::string& v, int64_t block = 1);  ///< counts a loop of tiles
+  void stepBlocks();
+  int64_t sizeOf(int axis) const { return asInteger(extent_[axis]).value_or(most(axis)); }
   /// Of the halves that tiles take in turn.
   Expr half(const Expr& number) const { return simplify(floorMod(number, Expr(2)), ranges_); }
   void depthLoops(size_t k, Expr step, Expr first, Block& out);

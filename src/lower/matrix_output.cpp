@@ -53,6 +53,7 @@ void ProductNest::epilogue(Block& out) {
   auto at = placed();
   std::vector<Expr> sum = {rowInTile(), tile_.column >= 0 ? var("n") : Expr(0)};
   if (goesOut_) sum.insert(sum.begin(), half(number_));
+  if (gathers()) sum.insert(sum.begin(), simplify(place_, ranges_));
   at.emplace(stage_.accumulators[0].names[0],
              load(exchanges() ? "here" : "acc", accType(), std::move(sum)));
   Block body;
@@ -148,7 +149,8 @@ std::optional<Block> ProductNest::output() {
     return out;
   };
   const std::vector<Expr> loads = loadsOf(s.value);
-  for (size_t from = 0; from <= loops.size(); from++) {  // outer ones are loops around, where need be
+  for (size_t from = 0; from <= loops.size();
+       from++) {  // outer ones are loops around, where need be
     std::vector<Operand> operands;
     const auto add = [&](const std::string& buffer, const std::vector<Expr>& index) {
       const auto o = operandOf(buffers_.names.at(buffer), inMemory(buffer, index), loops, from);
@@ -170,7 +172,12 @@ Block ProductNest::outputCalls(const std::vector<Along>& loops, size_t from,
   IntrinDef d;
   Intrin call;
   const size_t rows = loops.size() - (tile_.column >= 0 ? 1 : 0);
+  // Axes that lie whole in a tile are numbers of the instruction, the others its operands.
+  const auto sizeOf = [&](size_t k) {
+    return asInteger(loops[k].extent) ? loops[k].extent : var(loops[k].var);
+  };
   for (size_t k = from; k < loops.size(); k++) {
+    if (asInteger(loops[k].extent)) continue;
     d.dims.push_back({loops[k].var, 1, kMost});
     d.isDim.push_back(true);
     call.args.emplace_back().value = loops[k].extent;
@@ -178,7 +185,7 @@ Block ProductNest::outputCalls(const std::vector<Along>& loops, size_t from,
   const auto coordinate = [&](int k) { return k < 0 ? Expr(0) : var(within(loops[k].var)); };
   const auto along = [&](const Operand& o) {
     std::vector<Expr> out;
-    for (const int k : o.by) out.push_back(k < 0 ? Expr(1) : var(loops[k].var));
+    for (const int k : o.by) out.push_back(k < 0 ? Expr(1) : sizeOf(static_cast<size_t>(k)));
     return out;
   };
   const auto indexOf = [&](const Operand& o) {
@@ -202,14 +209,14 @@ Block ProductNest::outputCalls(const std::vector<Along>& loops, size_t from,
   // The sums: rows of several axes are one, those of the loops around chosen by the first element.
   Expr sumRows = 1, row = 0, firstRow = rowInTile();
   for (size_t k = from; k < rows; k++) {
-    sumRows = sumRows * (k == 0 && tile_.row >= 0 ? var("m") : loops[k].extent);
+    sumRows = sumRows * sizeOf(k);
     row = row * loops[k].extent + coordinate(static_cast<int>(k));
     firstRow = substitute(firstRow, {{loops[k].var, Expr(0)}});
   }
   const bool columns = tile_.column >= 0 && from < loops.size();
   const std::vector<Expr> first = {half(number_), simplify(firstRow, ranges_),
                                    columns || tile_.column < 0 ? Expr(0) : var("n")};
-  param(Param::In, "c", accType(), {simplify(sumRows, {}), columns ? var("n") : Expr(1)},
+  param(Param::In, "c", accType(), {simplify(sumRows, {}), columns ? sizeOf(rows) : Expr(1)},
         unit_.result, {"acc", first});
   std::unordered_map<Hash, Expr> read;
   for (size_t k = 0; k < loads.size(); k++) {
@@ -227,9 +234,8 @@ Block ProductNest::outputCalls(const std::vector<Along>& loops, size_t from,
   d.body.push_back({Store{{{"d", indexOf(operands[0])}}, "", {value}}, ""});
   for (size_t k = loops.size(); k-- > from;) {
     Block inner;
-    inner.push_back({For{within(loops[k].var), var(loops[k].var), LoopMode::Parallel,
-                         std::move(d.body)},
-                     ""});
+    inner.push_back(
+        {For{within(loops[k].var), sizeOf(k), LoopMode::Parallel, std::move(d.body)}, ""});
     d.body = std::move(inner);
   }
   call.name = declareOutput(std::move(d));

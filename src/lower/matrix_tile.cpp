@@ -60,8 +60,8 @@ void ProductNest::feed(bool left, const Expr& half, Block& out) {
            : columns("e");
   const Expr depth =
       along(tile_.deep, "k", "kb", tile_.deepBlock, deepHere(), tile_.flatDepth, "k", c, at);
-  std::vector<Expr> to = left ? std::vector<Expr>{half, side, depth}
-                              : std::vector<Expr>{half, depth, side};
+  std::vector<Expr> to =
+      left ? std::vector<Expr>{half, side, depth} : std::vector<Expr>{half, depth, side};
   if (left && tile_.each) to.push_back(columns("c"));
   if (c.axes.empty()) c.axes.push_back({"e", Expr(1)});
   const Load& l = *(left ? product_.left : product_.right).as<Load>();

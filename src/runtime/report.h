@@ -18,7 +18,7 @@ struct KernelReport {
   int registersOfParts = 0;                  ///< the same of its nodes unfused, the widest
   double predicted = 0;                      ///< seconds, by the cost model
   double seconds = -1;                       ///< measured, of one run; negative: not measured
-  double cycles = -1;        ///< by the target's simulator; negative: it has none
+  double cycles = -1;                        ///< by the target's simulator; negative: it has none
   bool interpreted = false;                  ///< by the graph interpreter: no code
   std::optional<KernelResources> resources;  ///< as the target's compiler says
   std::optional<TeamFacts> team;             ///< of a GPU's

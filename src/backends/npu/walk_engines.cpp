@@ -66,11 +66,11 @@ double Walk::elements(const CodeStmt& s) {
 void Walk::intrin(const CodeStmt& s, const Intrin& i) {
   const IntrinDef& def = *s.intrin->source;
   std::map<std::string, double> dims;
-  double elements = 1;
+  std::unordered_map<std::string, Expr> values;
   for (size_t k = 0; k < s.dims.size(); k++) {
-    const auto n = static_cast<double>(machine_.integer(s.dims[k]));
-    dims[def.dims[k].name] = n;
-    elements *= n;
+    const int64_t n = machine_.integer(s.dims[k]);
+    dims[def.dims[k].name] = static_cast<double>(n);
+    values.emplace(def.dims[k].name, Expr(n));
   }
   const MatrixUnit& unit = target_.matrix;
   if (i.queue != unit.engine) {
@@ -78,15 +78,19 @@ void Walk::intrin(const CodeStmt& s, const Intrin& i) {
     return occupy(i.queue.empty() ? "vector" : i.queue, i.queue, cycles, 0, i.name);
   }
   // By what it reads: operands, or sums that are there.
-  const auto left = std::ranges::find(def.params, unit.left,
-                                      [](const Param& p) -> const std::string& { return p.buffer.space; });
+  const auto left =
+      std::ranges::find_if(def.params, [&](const Param& p) { return p.buffer.space == unit.left; });
   Sums& sums = sumsOf(s);
-  if (left == def.params.end())
-    return output(i, sums, elements * bytes(def.params.front().buffer.type));
+  if (left == def.params.end()) {
+    const Buffer& results = def.params.front().buffer;
+    double size = bytes(results.type);
+    for (const Expr& e : results.shape)
+      size *= static_cast<double>(asInteger(simplify(substitute(e, values), {})).value_or(1));
+    return output(i, sums, size);
+  }
   const bool each = left->buffer.shape.size() == 3;
   const int element = bytes(def.params.back().buffer.type);
-  const double seconds =
-      productSeconds(target_, each, dims["m"], dims["n"], dims["k"], element);
+  const double seconds = productSeconds(target_, each, dims["m"], dims["n"], dims["k"], element);
   Engine& mac = core_->engines[unit.engine];
   mac.free = std::max(mac.free, sums.read);
   occupy(unit.engine, i.queue, seconds, 0, i.name);
