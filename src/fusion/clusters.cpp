@@ -269,15 +269,18 @@ void Clusters::joinOrigins() {
 }
 
 std::vector<int> Clusters::together(int a, int b) const {
-  std::vector<int> nodes;
-  std::ranges::merge(list[a].nodes, list[b].nodes, std::back_inserter(nodes));
+  std::vector<int> nodes(list[a].nodes.size() + list[b].nodes.size());
+  std::ranges::merge(list[a].nodes, list[b].nodes, nodes.begin());
   return nodes;
 }
 
 void Clusters::merge(int into, int from, double seconds) {
   Cluster &a = list[into], &b = list[from];
   for (int n : b.nodes) of[n] = into;
-  a.nodes = together(into, from);
+  if (a.nodes.back() < b.nodes.front())
+    a.nodes.insert(a.nodes.end(), b.nodes.begin(), b.nodes.end());
+  else
+    a.nodes = together(into, from);
   for (int c : b.before) {
     list[c].after.erase(from);
     if (c != into) a.before.insert(c), list[c].after.insert(into);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "fusion/span_sum.h"
 #include "ir/dot.h"
 #include "support/check.h"
 
@@ -160,13 +161,8 @@ class TilingCosts::Evaluation {
         tile = static_cast<int>(j);
       }
     if (tile < 0 || counts_[tile] > 256) return static_cast<double>(rounded(sizeOf(s, extent)));
-    int64_t sum = 0;
-    for (int64_t t = 0; t < counts_[tile]; t++) {
-      const int64_t begin = s.base + s.coefficients[tile] * t;
-      sum += rounded(
-          std::max<int64_t>(0, std::min(begin + s.size, extent) - std::max<int64_t>(begin, 0)));
-    }
-    return static_cast<double>(sum) / static_cast<double>(counts_[tile]);
+    return static_cast<double>(sumOver(s, s.coefficients[tile], counts_[tile], extent, unit)) /
+           static_cast<double>(counts_[tile]);
   }
 
   void scratch() {

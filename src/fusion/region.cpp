@@ -13,7 +13,7 @@ void demandAxes(const AxisSum& sum, const Span& want, const StageShape& s, std::
                 const std::vector<int64_t>& counts) {
   const size_t tiles = counts.size();
   const auto ask = [&](int axis, const Span& span) {
-    axes[axis] = unite(axes[axis], span, s.extents[axis]);
+    if (!(axes[axis] == span)) axes[axis] = unite(axes[axis], span, s.extents[axis]);
   };
   if (!sum.known) return;
   Span rest = want;
@@ -47,6 +47,20 @@ void demandAxes(const AxisSum& sum, const Span& want, const StageShape& s, std::
     }
     ask(axis, high);
     rest = low;
+  }
+}
+
+/// Adds what a sum of axes touches of a dim. Mostly it is one axis from end to end, of which the part is known.
+void touch(Span& to, const AxisSum& sum, const StageShape& s, const std::vector<Span>& axes,
+           int64_t extent) {
+  const int axis =
+      sum.known && sum.constant == 0 && sum.terms.size() == 1 ? sum.terms[0].first : -1;
+  if (axis < 0 || sum.terms[0].second != 1 || s.extents[axis] != extent || axes[axis].size <= 0) {
+    to = unite(to, spanOf(sum, axes, extent), extent);
+  } else if (to.size < 0) {
+    to = axes[axis];
+  } else if (!(to == axes[axis])) {
+    to = unite(to, axes[axis], extent);
   }
 }
 
@@ -254,15 +268,12 @@ void inferRegions(const GroupShape& g, const std::vector<int64_t>& tile, int sli
                   Regions& out) {
   const size_t tiles = tile.size();
   std::vector<int64_t> counts;
-  const auto own = [&](int j) {
-    const int64_t extent = g.stages[g.root].extents[g.rootAxes[j]];
-    Span s = wholeSpan(extent);
-    if (tile[j] < extent) s.size = s.coefficients[j] = tile[j];
-    return s;
-  };
+  std::array<Span, kMostTiles> own;
   for (size_t j = 0; j < tiles; j++) {
     const int64_t extent = g.stages[g.root].extents[g.rootAxes[j]];
     counts.push_back(std::max<int64_t>(1, (extent + tile[j] - 1) / std::max<int64_t>(tile[j], 1)));
+    own[j] = wholeSpan(extent);
+    if (tile[j] < extent) own[j].size = own[j].coefficients[j] = tile[j];
   }
   out.buffers.resize(g.buffers.size());
   out.stages.resize(g.stages.size());
@@ -284,18 +295,16 @@ void inferRegions(const GroupShape& g, const std::vector<int64_t>& tile, int sli
     for (size_t a = 0; a < axes.size(); a++) {
       const bool walked = g.walked >= 0 && g.follows[s][a] == g.walked;
       const int j = shape.reduce[a] && s != g.root && !walked ? -1 : g.follows[s][a];
-      if ((writesOutput || walked) && j >= 0) axes[a] = unite(axes[a], own(j), shape.extents[a]);
+      if ((writesOutput || walked) && j >= 0)
+        axes[a] = unite(axes[a], own[static_cast<size_t>(j)], shape.extents[a]);
       if (axes[a].size < 0 || shape.reduce[a] ||
           writesOutput)  // every element of an output is some tile's own
         if (j < 0) axes[a] = wholeSpan(shape.extents[a]);
     }
     for (const auto* touches : {&shape.writes, &shape.reads})
       for (const Touch& t : *touches)
-        for (size_t d = 0; d < t.dims.size(); d++) {
-          const int64_t extent = g.buffers[t.buffer][d];
-          out.buffers[t.buffer][d] =
-              unite(out.buffers[t.buffer][d], spanOf(t.dims[d], axes, extent), extent);
-        }
+        for (size_t d = 0; d < t.dims.size(); d++)
+          touch(out.buffers[t.buffer][d], t.dims[d], shape, axes, g.buffers[t.buffer][d]);
   }
   out.ring.assign(g.buffers.size(), -1);
   for (size_t b = 0; b < g.buffers.size(); b++)

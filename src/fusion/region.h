@@ -14,6 +14,7 @@ struct Span {
   std::array<int64_t, kMostTiles> coefficients{};
   int64_t base = 0, size = -1;
   bool isWhole(int64_t extent) const;
+  friend bool operator==(const Span&, const Span&) = default;
   bool dependsOn(int tile) const { return coefficients[tile] != 0; }
 };
 Span wholeSpan(int64_t extent);

@@ -3,57 +3,87 @@
 #include "fusion/cost.h"
 #include "ir/rewriter.h"
 #include "support/check.h"
+#include "support/hash_numbers.h"
 
 namespace tektite {
 namespace {
 
 constexpr int kLanes = 16;  // where a stage's work is taken before a target is known
 
-/// Vector registers that hold values at once, evaluating children first; loads are operands of instructions.
-int registersOf(const std::vector<Expr>& roots) {
-  std::unordered_map<Hash, int> uses;
-  const auto children = [](const Expr& e) -> std::span<const Expr> {
-    if (const Apply* a = e.as<Apply>()) return a->args;
-    if (const Cast* c = e.as<Cast>()) return {&c->arg, 1};
-    return {};
-  };
-  const auto held = [](const Expr& e) { return e.as<Apply>() || e.as<Cast>(); };
-  for (const Expr& root : roots) {
-    uses[root.hash()]++;
-    visit(root, [&](const Expr& e) {
-      for (const Expr& c : children(e)) uses[c.hash()]++;
-    });
+std::span<const Expr> operandsOf(const Expr& e) {
+  if (const Apply* a = e.as<Apply>()) return a->args;
+  if (const Cast* c = e.as<Cast>()) return {&c->arg, 1};
+  if (const Load* l = e.as<Load>()) return l->index;
+  return {};
+}
+/// The nodes of several expressions, each once, children first; of each root a walk of its own, which shows again what it shares with those
+/// before.
+class Nodes {
+ public:
+  explicit Nodes(const std::vector<Expr>& roots) {
+    for (const Expr& root : roots) {
+      visit(root, [&](const Expr& e) {
+        size_t at = numbers_.find(e.hash());
+        if (at == HashNumbers::kNone) {
+          at = list.size();
+          numbers_.add(e.hash());
+          list.push_back(&e);
+        }
+        walk.push_back(at);
+      });
+      ends.push_back(walk.size());
+    }
   }
+  size_t of(const Expr& e) const { return numbers_.find(e.hash()); }
+  std::vector<const Expr*> list;  ///< as seen first; the roots must outlive it
+  std::vector<size_t> walk;       ///< numbers of nodes, root by root
+  std::vector<size_t> ends;       ///< [root] in `walk`
+
+ private:
+  HashNumbers numbers_;
+};
+
+/// Vector registers that hold values at once, evaluating children first; loads are operands of instructions.
+int registersOf(const std::vector<Expr>& roots, const Nodes& nodes) {
+  const auto held = [](const Expr& e) { return e.as<Apply>() || e.as<Cast>(); };
+  const auto children = [&](const Expr& e) {
+    return held(e) ? operandsOf(e) : std::span<const Expr>();
+  };
+  std::vector<int> left(nodes.list.size());  // uses
+  for (const Expr& root : roots) left[nodes.of(root)]++;
+  for (const size_t at : nodes.walk)
+    for (const Expr& c : children(*nodes.list[at])) left[nodes.of(c)]++;
   int live = 0, most = 0;
-  std::unordered_map<Hash, int> left = uses;
-  for (const Expr& root : roots) {
-    visit(root, [&](const Expr& e) {
-      if (!held(e)) return;
+  size_t i = 0;
+  for (size_t r = 0; r < roots.size(); r++) {
+    for (; i < nodes.ends[r]; i++) {
+      const Expr& e = *nodes.list[nodes.walk[i]];
+      if (!held(e)) continue;
       live++;
       most = std::max(most, live);
       for (const Expr& c : children(e))
-        if (held(c) && --left[c.hash()] == 0) live--;
-    });
-    if (held(root) && --left[root.hash()] == 0) live--;
+        if (held(c) && --left[nodes.of(c)] == 0) live--;
+    }
+    if (held(roots[r]) && --left[nodes.of(roots[r])] == 0) live--;
   }
   return most;
 }
 
-double chainOf(const std::vector<Expr>& roots) {
-  std::unordered_map<Hash, double> longest;
+double chainOf(const Nodes& nodes) {
+  std::vector<double> longest(nodes.list.size());
   double most = 0;
-  for (const Expr& root : roots)
-    visit(root, [&](const Expr& e) {
-      double below = 0;
-      if (const Apply* a = e.as<Apply>()) {
-        for (const Expr& c : a->args) below = std::max(below, longest[c.hash()]);
-        below += info(a->op).slots;
-      } else if (const Cast* c = e.as<Cast>()) {
-        below = longest[c->arg.hash()] + 1;
-      }
-      longest[e.hash()] = below;
-      most = std::max(most, below);
-    });
+  for (size_t i = 0; i < nodes.list.size(); i++) {
+    const Expr& e = *nodes.list[i];
+    double below = 0;
+    if (const Apply* a = e.as<Apply>()) {
+      for (const Expr& c : a->args) below = std::max(below, longest[nodes.of(c)]);
+      below += info(a->op).slots;
+    } else if (const Cast* c = e.as<Cast>()) {
+      below = longest[nodes.of(c->arg)] + 1;
+    }
+    longest[i] = below;
+    most = std::max(most, below);
+  }
   return most;
 }
 
@@ -125,26 +155,20 @@ double loadCost(const std::vector<Loaded>& loads, const Layout& layout, int vect
 }
 
 /// Slots of a point; what doesn't change along the innermost axis is hoisted and counts a little.
-double slotsOfAll(const std::vector<Expr>& roots, const std::string& innermost) {
+double slotsOfAll(const Nodes& nodes, const std::string& innermost) {
   double slots = 0;
-  std::unordered_map<Hash, bool> varies;
-  const auto any = [&](const std::vector<Expr>& parts) {
-    return std::ranges::any_of(parts, [&](const Expr& e) { return varies[e.hash()]; });
-  };
-  for (const Expr& root : roots)
-    visit(root, [&](const Expr& e) {
-      const auto [it, first] = varies.emplace(e.hash(), false);
-      if (!first) return;
-      double own = 0;
-      bool moves = false;
-      if (const Var* v = e.as<Var>()) moves = v->name == innermost || v->name[0] == 's';
-      if (const Load* l = e.as<Load>()) moves = any(l->index);
-      if (const Cast* c = e.as<Cast>()) moves = varies[c->arg.hash()], own = 1;
-      if (const Apply* a = e.as<Apply>())
-        moves = any(a->args), own = e.type() == DType::I64 ? 0 : info(a->op).slots;
-      varies[e.hash()] = moves;
-      slots += moves ? own : own / 16;
-    });
+  std::vector<bool> varies(nodes.list.size());
+  for (size_t i = 0; i < nodes.list.size(); i++) {
+    const Expr& e = *nodes.list[i];
+    double own = 0;
+    bool moves =
+        std::ranges::any_of(operandsOf(e), [&](const Expr& x) { return varies[nodes.of(x)]; });
+    if (const Var* v = e.as<Var>()) moves = v->name == innermost || v->name[0] == 's';
+    if (e.as<Cast>()) own = 1;
+    if (const Apply* a = e.as<Apply>()) own = e.type() == DType::I64 ? 0 : info(a->op).slots;
+    varies[i] = moves;
+    slots += moves ? own : own / 16;
+  }
   return slots;
 }
 
@@ -203,15 +227,16 @@ StageWork workOf(const Stage& s, const Layout& layout) {
             w.vectorAxis = axis;
   if (w.vectorAxis < 0 && !s.axes.empty()) w.vectorAxis = static_cast<int>(s.axes.size()) - 1;
   const std::string along = w.vectorAxis < 0 ? "" : s.axes[w.vectorAxis].var;
-  w.slots += slotsOfAll(inner, along);
-  w.outerSlots = slotsOfAll(outer, along);
+  const Nodes innerNodes(inner), outerNodes(outer);
+  w.slots += slotsOfAll(innerNodes, along);
+  w.outerSlots = slotsOfAll(outerNodes, along);
   w.loads = loadCost(loadedBy(inner, s), layout, w.vectorAxis, kLanes);
   w.outerLoads = loadCost(loadedBy(outer, s), layout, w.vectorAxis, kLanes);
   w.stores = static_cast<double>(s.inner.size());
   w.outerStores = static_cast<double>(s.outer.size());
-  w.chain = s.contraction ? 0 : chainOf(inner);
-  w.registers =
-      std::max(registersOf(inner) + static_cast<int>(s.accumulators.size()), registersOf(outer));
+  w.chain = s.contraction ? 0 : chainOf(innerNodes);
+  w.registers = std::max(registersOf(inner, innerNodes) + static_cast<int>(s.accumulators.size()),
+                         registersOf(outer, outerNodes));
   return w;
 }
 
