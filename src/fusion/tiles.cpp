@@ -125,7 +125,10 @@ class Search {
     const double goal = contraction_ ? kStripBytes * 2 : strip();
     for (size_t j = tile.size(); j-- > 0;) {
       const double most = std::max(1.0, goal / bytes);
-      if (static_cast<double>(tile[j]) > most) tile[j] = static_cast<int64_t>(most);
+      if (static_cast<double>(tile[j]) > most) {
+        const int64_t n = static_cast<int64_t>(most), unit = unitOf(j);
+        tile[j] = contraction_ && !target_.hasExplicitMemory() && n > unit ? n / unit * unit : n;
+      }
       bytes *= static_cast<double>(tile[j]);
     }
     return tile;
@@ -137,6 +140,14 @@ class Search {
     if (contraction_ && teams() && n > 2)
       for (const size_t j : {n - 3, n - 2}) tile[j] = std::min(extents_[j], kTeamSide);
     return tile;
+  }
+  /// Parts along the lanes are whole vectors, of a product whole panels of a few; its lanes may go along another long axis, too.
+  int64_t unitOf(size_t j) const {
+    const int64_t lanes = target_.lanes(4);
+    if (teams() || (target_.hasExplicitMemory() && !contraction_)) return 1;
+    if (g_.rootAxes[j] == work_[g_.root].vectorAxis) return contraction_ ? 4 * lanes : lanes;
+    const bool isLong = extents_[j] >= 16 * lanes && !target_.hasExplicitMemory();
+    return contraction_ && isLong ? 2 * lanes : 1;
   }
   std::vector<int64_t> sizes(size_t j) const {
     const int64_t extent = extents_[j];
@@ -151,11 +162,7 @@ class Search {
       if (n < extent) out.insert(n);
     for (int64_t n = 16; n < extent; n *= 2)
       if (n <= 512 || n * n >= extent) out.insert(n);
-    // Parts along the lanes are whole vectors, of a product whole panels of a few.
-    const int64_t unit = !innermost                    ? 1
-                         : contraction_                ? 4 * lanes
-                         : target_.hasExplicitMemory() ? 1
-                                                       : lanes;
+    const int64_t unit = unitOf(j);
     for (int64_t parts : {1, 2, 4, 6})
       if (target_.hasExplicitMemory()) out.insert((extent + parts - 1) / parts);
     for (int64_t parts : {target_.cores, 3 * target_.cores, 8 * target_.cores})
