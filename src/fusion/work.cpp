@@ -188,7 +188,7 @@ StageWork workOf(const Stage& s, const Layout& layout) {
   if (s.contraction) {
     const Accumulator& a = s.accumulators[0];
     w.ofBytes = a.combine.types[0] == DType::I32 && multiplies(a, {DType::U8, DType::I8});
-    w.ofHalves = multiplies(a, {DType::F16});
+    w.ofHalves = multiplies(a, {DType::F16, DType::BF16});
   }
   w.accumulators = static_cast<int>(s.accumulators.size());
   std::vector<Expr> inner, outer;

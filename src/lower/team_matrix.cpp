@@ -59,27 +59,29 @@ class MatrixNest : public TeamPanels {
     return warps(std::move(out));
   }
   Block multiply(const Expr& panel) const {
-    const Expr u = var("u"), v = var("v"), deep = var("deep") * Expr(kMatrixDepth), zero = 0;
+    const MatrixProduct& unit = *product_.matrix;
+    const Expr u = var("u"), v = var("v"), deep = var("deep") * Expr(unit.depth), zero = 0;
     Block step, columns;
-    step.push_back({Alloc{fragment("of_rows", DType::F16,
-                                   {Expr(rowTiles()), Expr(kMatrixRows), Expr(kMatrixDepth)})},
+    step.push_back({Alloc{fragment("of_rows", unit.operand,
+                                   {Expr(rowTiles()), Expr(kMatrixRows), Expr(unit.depth)})},
                     ""});
     append(step, unrolled("u", rowTiles(),
-                          {call("mma.load_a", {{"of_rows", {u, zero, zero}},
-                                               inPanel(rows_, panel, deep,
-                                                       partOf(rows_) + u * Expr(kMatrixRows))})}));
+                          {call(unit.loadRows, {{"of_rows", {u, zero, zero}},
+                                                inPanel(rows_, panel, deep,
+                                                        partOf(rows_) + u * Expr(kMatrixRows))})}));
     columns.push_back(
-        {Alloc{fragment("of_columns", DType::F16, {Expr(kMatrixDepth), Expr(kMatrixColumns)})},
+        {Alloc{fragment("of_columns", unit.operand, {Expr(unit.depth), Expr(kMatrixColumns)})},
          ""});
-    columns.push_back(call("mma.load_b", {{"of_columns", {zero, zero}},
-                                          inPanel(columns_, panel, deep,
-                                                  partOf(columns_) + v * Expr(kMatrixColumns))}));
+    columns.push_back(
+        call(unit.loadColumns,
+             {{"of_columns", {zero, zero}},
+              inPanel(columns_, panel, deep, partOf(columns_) + v * Expr(kMatrixColumns))}));
     append(columns,
            unrolled("u", rowTiles(),
-                    {call(kMatrixProduct,
+                    {call(unit.name,
                           {tile(), {"of_rows", {u, zero, zero}}, {"of_columns", {zero, zero}}})}));
     append(step, unrolled("v", columnTiles(), std::move(columns)));
-    return unrolled("deep", product_.depth / kMatrixDepth, std::move(step));
+    return unrolled("deep", product_.depth / unit.depth, std::move(step));
   }
 
   void results(Block& out) override {

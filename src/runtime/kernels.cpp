@@ -101,13 +101,14 @@ std::vector<std::pair<std::string, std::string>> inPlacePairs(const Graph& graph
   return pairs;
 }
 
-LoweredKernel lowerGroup(const GroupPlan& plan, const Target& target, GroupKernel& kernel) {
+LoweredKernel lowerGroup(const GroupPlan& plan, const Target& target, Numerics numerics,
+                         GroupKernel& kernel) {
   if (target.hasExplicitMemory()) {
     kernel.plan = plan;
     return lowerExplicit(plan, target, kernel.info.name);
   }
   kernel.plan = prepare(plan, target);
-  const Schedule schedule = chooseSchedule(kernel.plan, target);
+  const Schedule schedule = chooseSchedule(kernel.plan, target, 0, numerics);
   kernel.info.schedule = toText(kernel.plan, schedule);
   if (schedule.team.threads)
     kernel.info.team = factsOf(kernel.plan, schedule.team, kernel.plan.cost.registers);
@@ -144,8 +145,8 @@ LoweredKernel valuesOf(const Group& group, const CompileOptions& options, GroupK
   const PlanResult r = planGroup(*group.body, host, options.fusion, orders);
   TEKTITE_CHECK(r.plan, "a group has no plan for the CPU: {}", toText(r.refusal));
   const std::string schedule = kernel.info.schedule;
-  LoweredKernel lowered =
-      r.plan->scan ? lowerRecurrence(*r.plan, host, kernel) : lowerGroup(*r.plan, host, kernel);
+  LoweredKernel lowered = r.plan->scan ? lowerRecurrence(*r.plan, host, kernel)
+                                       : lowerGroup(*r.plan, host, options.fusion.numerics, kernel);
   kernel.info.schedule = schedule;
   return lowered;
 }
@@ -173,8 +174,9 @@ Hash keyOf(const Graph& graph, const Node& node) {
 void lowerKernel(const Graph& graph, const Node& node, const CompileOptions& options,
                  GroupKernel& kernel, KernelModule& module) {
   const Group& group = *node.as<Group>();
-  LoweredKernel lowered = group.plan->scan ? lowerRecurrence(*group.plan, options.target, kernel)
-                                           : lowerGroup(*group.plan, options.target, kernel);
+  LoweredKernel lowered =
+      group.plan->scan ? lowerRecurrence(*group.plan, options.target, kernel)
+                       : lowerGroup(*group.plan, options.target, options.fusion.numerics, kernel);
   if (!group.plan->scan)
     for (const PackedConstant& p : lowered.packed)  // panels are whole
       kernel.info.cost.bytesRead += bytesOf(p.type) - bytesOf(group.plan->buffer(p.source).type);

@@ -209,10 +209,11 @@ StageSchedule chooseStage(const GroupPlan& plan, const TileList& list, const Sta
              : chooseSimple(plan, list, stage, target);
 }
 
-Schedule chooseSchedule(const GroupPlan& plan, const Target& target, int threads) {
+Schedule chooseSchedule(const GroupPlan& plan, const Target& target, int threads,
+                        Numerics numerics) {
   if (target.kind == "gpu") {
     Schedule teams = naiveSchedule(plan);
-    teams.team = chooseTeam(plan, target, threads);
+    teams.team = chooseTeam(plan, target, threads, numerics);
     return teams;
   }
   Schedule out;

@@ -87,11 +87,12 @@ double productCost(const Stage& stage, const TeamStage& s, const TeamProduct& p,
 /// The same by fragments.
 double matrixCost(const Stage& stage, const TeamStage& s, const TeamProduct& p, int threads) {
   const TeamOperand &r = p.rows, &c = p.columns;
+  const double wide = bytes(p.matrix->operand) / 2.0;  // twice the bytes, half the rate
   const double rowTiles = r.each / kMatrixRows, columnTiles = c.each / kMatrixColumns,
                results = static_cast<double>(r.block() * c.block()) / threads;
-  const double step = kMatrixCycles * rowTiles * columnTiles +
-                      kFragmentCycles * (rowTiles + columnTiles) +
-                      kMatrixStageCycles * static_cast<double>(r.block() + c.block()) / threads;
+  const double step =
+      wide * (kMatrixCycles * rowTiles * columnTiles + kFragmentCycles * (rowTiles + columnTiles) +
+              kMatrixStageCycles * static_cast<double>(r.block() + c.block()) / threads);
   return blocksOf(stage, p) * (panelCount(stage, s, p.depth) * (p.depth * step + kBarrierCycles) +
                                2 * kStageCycles * results);
 }
@@ -133,25 +134,26 @@ int copiedAtOnce(const GroupPlan& plan, const Stage& stage, const TeamStage& s,
   return 0;
 }
 
-/// An operand as instructions take it: 16 bits, what widens it taken off. Nothing where it is something else.
-Expr halfOf(const Expr& value) {
+/// An operand as an instruction takes it, what widens it taken off. Nothing where it is something else.
+Expr narrowed(const Expr& value, DType type) {
   const Cast* c = value.as<Cast>();
-  const Expr& e = c && value.type() == DType::F32 ? c->arg : value;
-  return e.type() == DType::F16 ? e : Expr();
+  const Expr& e = c && value.type() == DType::F32 && type != DType::F32 ? c->arg : value;
+  return e.type() == type ? e : Expr();
 }
 
-/// Tiles of fragments for each warp, where the target multiplies them and that is sooner.
-void chooseMatrix(const Stage& stage, TeamStage& s, TeamProduct p, double otherwise, int threads,
-                  double room, const Target& target) {
-  if (!hasInstruction(target, kMatrixProduct)) return;
-  p.rows.value = halfOf(p.rows.value);
-  p.columns.value = halfOf(p.columns.value);
+/// Tiles of fragments for each warp, where the target multiplies them and that is sooner than `least` cycles.
+void chooseMatrix(const Stage& stage, TeamStage& s, TeamProduct p, const MatrixProduct& unit,
+                  double& least, int threads, double room, const Target& target) {
+  if (!hasInstruction(target, unit.name)) return;
+  p.rows.value = narrowed(p.rows.value, unit.operand);
+  p.columns.value = narrowed(p.columns.value, unit.operand);
   const DType type = stage.accumulators[0].combine.types[0];
-  if (!p.rows.value || !p.columns.value || (type != DType::F32 && type != DType::F16)) return;
+  if (!p.rows.value || !p.columns.value || (type != DType::F32 && type != unit.operand)) return;
   TeamStage tried = s;
-  p.matrix = p.rows.blockFirst = true;
+  p.matrix = &unit;
+  p.rows.blockFirst = true;
   const int warps = threads / target.warp;
-  for (int depth : {16, 32, 64})
+  for (int depth : {unit.depth, 2 * unit.depth, 4 * unit.depth})
     for (int rowTiles : {1, 2, 4})
       for (int columnTiles : {1, 2, 4, 8})
         for (int across = 1; across <= warps; across *= 2) {
@@ -160,12 +162,12 @@ void chooseMatrix(const Stage& stage, TeamStage& s, TeamProduct p, double otherw
           p.rows.threads = warps / across;
           p.rows.each = rowTiles * kMatrixRows;
           p.columns.each = columnTiles * kMatrixColumns;
-          p.rows.width = depth + kMatrixPadding;
+          p.rows.width = depth + unit.padding();
           p.columns.width = p.columns.block() + kMatrixPadding;
           tried.product = p;
           if (static_cast<double>(panelBytes(tried, stage)) > room) continue;
           const double cost = matrixCost(stage, s, p, threads);
-          if (cost < otherwise) otherwise = cost, s.product = p;
+          if (cost < least) least = cost, s.product = p;
         }
 }
 
@@ -174,7 +176,7 @@ void chooseMatrix(const Stage& stage, TeamStage& s, TeamProduct p, double otherw
 /// The register tile that does it soonest, where that is sooner than threads each on their own.
 void chooseProduct(const GroupPlan& plan, const Stage& stage,
                    const std::vector<StageAccess>& accesses, TeamStage& s, double otherwise,
-                   int threads, const Target& target) {
+                   int threads, const Target& target, Numerics numerics) {
   const std::optional<TeamProduct> found = productOf(plan, stage, accesses, s);
   if (!found) return;
   TeamProduct p = *found, best;
@@ -200,7 +202,9 @@ void chooseProduct(const GroupPlan& plan, const Stage& stage,
         }
   }
   s.product = best;
-  chooseMatrix(stage, s, *found, otherwise, threads, room, target);
+  for (const MatrixProduct& unit : kMatrixProducts)
+    if (unit.operand != DType::F32 || numerics == Numerics::Fast)
+      chooseMatrix(stage, s, *found, unit, otherwise, threads, room, target);
   if (s.product.on() && std::ranges::count(target.queues, kCopyQueue))
     for (TeamOperand* o : {&s.product.rows, &s.product.columns})
       o->copied = copiedAtOnce(plan, stage, s, s.product, *o, threads);

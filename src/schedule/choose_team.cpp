@@ -154,8 +154,8 @@ bool joinsByInstructions(const Stage& stage, const Target& target) {
   });
 }
 
-TeamStage chooseStage(const GroupPlan& plan, const Stage& stage, const Target& target,
-                      int threads) {
+TeamStage chooseStage(const GroupPlan& plan, const Stage& stage, const Target& target, int threads,
+                      Numerics numerics) {
   TeamStage s;
   const auto accesses = accessesOf(plan, stage);
   const std::set<int> independent = independentAxes(plan, stage);
@@ -171,8 +171,8 @@ TeamStage chooseStage(const GroupPlan& plan, const Stage& stage, const Target& t
   s.shuffles = s.group >= target.warp && target.warp > 1 && joinsByInstructions(stage, target);
   if (s.serial.empty())
     chooseProduct(plan, stage, accesses, s,
-                  reductionCost(stage, accesses, s, s.group, threads, target.warp), threads,
-                  target);
+                  reductionCost(stage, accesses, s, s.group, threads, target.warp), threads, target,
+                  numerics);
   if (s.group == 1) s.vector = vectorOf(stage, accesses, s, threads);
   return s;
 }
@@ -204,13 +204,14 @@ std::string operandText(const Stage& stage, const TeamOperand& o) {
 
 }  // namespace
 
-TeamSchedule chooseTeam(const GroupPlan& plan, const Target& target, int threads) {
+TeamSchedule chooseTeam(const GroupPlan& plan, const Target& target, int threads,
+                        Numerics numerics) {
   TeamSchedule out;
   out.threads = threads ? threads : threadsFor(plan, target);
   for (const TileList& list : plan.lists) {
     out.lists.emplace_back();
     for (const Stage& stage : list.stages)
-      out.lists.back().push_back(chooseStage(plan, stage, target, out.threads));
+      out.lists.back().push_back(chooseStage(plan, stage, target, out.threads, numerics));
   }
   return out;
 }

@@ -74,9 +74,10 @@ int estimateRegisters(const TeamSchedule& schedule, int values) {
     for (const TeamStage& s : list) {
       const TeamProduct& p = s.product;
       const int results = p.rows.each * p.columns.each, sides = p.rows.each + p.columns.each;
-      const int held = !p.on()    ? values * s.vector
-                       : p.matrix ? (results + sides * kMatrixDepth / 2) / kLanes  // halves: pairs
-                                  : results + sides;
+      const int held =
+          !p.on()    ? values * s.vector
+          : p.matrix ? (results + sides * p.matrix->depth * bytes(p.matrix->operand) / 4) / kLanes
+                     : results + sides;
       most = std::max(most, held);
     }
   return kAddresses + most;

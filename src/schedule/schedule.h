@@ -44,7 +44,8 @@ struct Schedule {
 
 /// The default schedule from the target's numbers: of GPUs that of teams, `threads` each if not 0. `plan` must be what lowering sees
 /// (`prepare` in lower/lower.h).
-Schedule chooseSchedule(const GroupPlan& plan, const Target&, int threads = 0);
+Schedule chooseSchedule(const GroupPlan& plan, const Target&, int threads = 0,
+                        Numerics numerics = Numerics::Ordered);
 StageSchedule chooseStage(const GroupPlan&, const TileList&, const Stage&, const Target&);
 /// No vectors, no tiles: right and slow.
 Schedule naiveSchedule(const GroupPlan& plan);

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "fusion/plan.h"
+#include "ir/numerics.h"
 
 namespace tektite {
 
@@ -21,9 +22,20 @@ struct TeamOperand {
   int64_t block() const { return int64_t{threads} * each; }
 };
 
-// What an instruction of a warp multiplies, and elements between rows of what it reads.
-constexpr int kMatrixRows = 16, kMatrixColumns = 8, kMatrixDepth = 16, kMatrixPadding = 8;
-inline const char* const kMatrixProduct = "mma.m16n8k16";
+/// An instruction of a warp that multiplies tiles of one type and adds them up in f32, and those that read its operands.
+struct MatrixProduct {
+  const char *name, *loadRows, *loadColumns;
+  DType operand;
+  int depth;
+  /// Elements that keep rows of a panel out of each other's banks.
+  int padding() const { return 16 / bytes(operand); }
+};
+constexpr int kMatrixRows = 16, kMatrixColumns = 8, kMatrixPadding = 8;
+/// f32 operands lose 13 of their 23 digits there: in `fast` only.
+inline const MatrixProduct kMatrixProducts[] = {
+    {"mma.m16n8k16", "mma.load_a", "mma.load_b", DType::F16, 16},
+    {"mma.bf16.m16n8k16", "mma.bf16.load_a", "mma.bf16.load_b", DType::BF16, 16},
+    {"mma.tf32.m16n8k8", "mma.tf32.load_a", "mma.tf32.load_b", DType::F32, 8}};
 
 /// A contraction whose results lie in the threads' registers, and whose operands go through shared memory, a panel of the reduction at a time:
 /// [depth][block]. While one panel is multiplied the next is on its way.
@@ -31,7 +43,8 @@ struct TeamProduct {
   TeamOperand rows, columns;
   std::vector<int> batch;  ///< space axes of both, or of none
   int depth = 1;           ///< of a panel
-  bool matrix = false;     ///< warps multiply fragments: an operand's threads are warps then
+  const MatrixProduct* matrix =
+      nullptr;  ///< warps multiply fragments by it: an operand's threads are warps then
   bool on() const { return rows.threads > 0; }
 };
 
@@ -61,7 +74,8 @@ struct TeamSchedule {
 };
 
 /// From the target's numbers and the strides of what is touched. `threads`: the team's size, 0: as many as the stages can use.
-TeamSchedule chooseTeam(const GroupPlan&, const Target&, int threads = 0);
+TeamSchedule chooseTeam(const GroupPlan&, const Target&, int threads = 0,
+                        Numerics numerics = Numerics::Ordered);
 std::string toText(const GroupPlan&, const TeamSchedule&);
 
 }  // namespace tektite

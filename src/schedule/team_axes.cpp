@@ -1,7 +1,6 @@
 #include "schedule/team_axes.h"
 
 #include <algorithm>
-#include <set>
 
 namespace tektite {
 
@@ -66,8 +65,10 @@ bool inVectors(const StageAccess& a, const std::string& axis, int64_t n) {
 }
 
 bool hasInstruction(const Target& target, const std::string& name) {
-  static const std::set<std::string> all = {"warp.max", "warp.sum", kMatrixProduct};
-  return target.warp == 32 && all.count(name) && std::ranges::count(target.queues, kCopyQueue);
+  const bool known =
+      name == "warp.max" || name == "warp.sum" ||
+      std::ranges::any_of(kMatrixProducts, [&](const MatrixProduct& m) { return m.name == name; });
+  return target.warp == 32 && known && std::ranges::count(target.queues, kCopyQueue);
 }
 
 }  // namespace tektite

@@ -16,6 +16,6 @@ bool inVectors(const StageAccess&, const std::string& axis, int64_t n);
 bool hasInstruction(const Target&, const std::string& name);
 /// What a product is laid out as, where that is sooner than `otherwise` cycles: in TeamStage::product.
 void chooseProduct(const GroupPlan&, const Stage&, const std::vector<StageAccess>&, TeamStage&,
-                   double otherwise, int threads, const Target&);
+                   double otherwise, int threads, const Target&, Numerics);
 
 }  // namespace tektite

@@ -114,16 +114,20 @@ std::optional<NvccOutput> runNvcc(const std::string& source, const std::string& 
       "kernels.cu >log 2>&1",
       at, arch, options);
   const int status = std::system(command.c_str());
-  NvccOutput out{"", "", {}, readAll(at + "/log")};
+  NvccOutput out;
+  out.log = readAll(at + "/log");
   TEKTITE_CHECK(status == 0, "nvcc refuses\n{}\n{}", out.log, source);
   out.ptx = readAll(at + "/kernels.ptx");
   out.cubin = readAll(at + "/kernels.cubin");
   out.resources = parsePtxas(out.log);
   if (hasNvdisasm() &&
-      std::system(fmt::format("cd '{}' && nvdisasm -c kernels.cubin >sass 2>&1", at).c_str()) == 0)
-    for (auto& [entry, counts] : parseSass(readAll(at + "/sass")))
+      std::system(fmt::format("cd '{}' && nvdisasm -c kernels.cubin >sass 2>&1", at).c_str()) ==
+          0) {
+    out.sass = readAll(at + "/sass");
+    for (auto& [entry, counts] : parseSass(out.sass))
       if (const auto known = out.resources.find(entry); known != out.resources.end())
         known->second.instructions = std::move(counts);
+  }
   return out;
 }
 

@@ -9,7 +9,7 @@ namespace tektite {
 
 /// What nvcc makes of a source, where it is found (PATH).
 struct NvccOutput {
-  std::string ptx, cubin;
+  std::string ptx, cubin, sass;  ///< sass: as `nvdisasm -c` prints it, where that is found
   std::map<std::string, KernelResources>
       resources;  ///< of each entry; instructions where nvdisasm is found
   std::string log;
