@@ -12,8 +12,23 @@ void Apart::cut(const std::vector<int>& first, const std::vector<int>& second, R
 }
 
 void Apart::keep(const std::vector<int>& nodes, Refusal why) {
+  std::map<std::string, size_t> ofOrigin;
+  std::vector<std::vector<int>> parts;
+  for (int n : nodes) {
+    const std::string& origin = g_.nodes[n].origin;
+    const auto [it, isNew] = ofOrigin.emplace(origin, parts.size());
+    if (origin.empty() || isNew)
+      parts.push_back({n});
+    else
+      parts[it->second].push_back(n);
+  }
+  keep(parts, std::move(why));
+}
+void Apart::keep(const std::vector<std::vector<int>>& parts, Refusal why) {
+  const int place = static_cast<int>(whyKept_.size());
   whyKept_.push_back(std::move(why));
-  for (int n : nodes) kept_[n] = static_cast<int>(whyKept_.size());
+  for (size_t p = 0; p < parts.size(); p++)
+    for (int n : parts[p]) kept_[n].emplace_back(place, static_cast<int>(p));
 }
 
 void Apart::forgetCuts() {
@@ -33,11 +48,14 @@ std::optional<Refusal> Apart::between(const std::vector<int>& a, const std::vect
           return whyCut_[static_cast<size_t>(std::abs(side) - 1)];
   }
   if (whyKept_.empty()) return {};
+  std::map<int, std::set<int>> parts;
   for (int n : a)
-    for (int m : b)
-      if (kept_[n] && kept_[n] == kept_[m] &&
-          (g_.nodes[n].origin.empty() || g_.nodes[n].origin != g_.nodes[m].origin))
-        return whyKept_[static_cast<size_t>(kept_[n] - 1)];
+    for (const auto& [place, part] : kept_[n]) parts[place].insert(part);
+  for (int m : b)
+    for (const auto& [place, part] : kept_[m])
+      if (const auto it = parts.find(place);
+          it != parts.end() && (it->second.size() > 1 || !it->second.count(part)))
+        return whyKept_[static_cast<size_t>(place)];
   return {};
 }
 

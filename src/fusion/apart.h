@@ -12,6 +12,7 @@ class Apart {
   void cut(const std::vector<int>& first, const std::vector<int>& second, Refusal why);
   void keep(const std::vector<int>& nodes,
             Refusal why);  ///< each by itself, but for those of one origin
+  void keep(const std::vector<std::vector<int>>& parts, Refusal why);  ///< each part by itself
   void forgetCuts();
   bool hasCuts() const { return !whyCut_.empty(); }
   void takeCuts(const Apart& from) { sides_ = from.sides_, whyCut_ = from.whyCut_; }
@@ -23,7 +24,8 @@ class Apart {
   std::vector<std::vector<int>>
       sides_;  // of each node: the cuts that it lies before, and with a minus, behind
   std::vector<Refusal> whyCut_;
-  std::vector<int> kept_;  // of each node: 1 + the place of the reason; 0: none
+  /// Of each node: the places of reasons, and the part that it lies in there.
+  std::vector<std::vector<std::pair<int, int>>> kept_;
   std::vector<Refusal> whyKept_;
 };
 

@@ -9,8 +9,8 @@
 namespace tektite {
 namespace {
 
-constexpr int kMostReaders = 12;  // of one value, whose pairs are tried
-constexpr size_t kMostOpen = 4;   // stacks of a layer that may take one more kernel
+constexpr size_t kMostReaders = 12;  // of one value, whose pairs are all tried
+constexpr size_t kMostOpen = 4;  // kernels of a layer, or of more readers, that may take one more
 
 }  // namespace
 
@@ -47,32 +47,91 @@ std::vector<Edge> Beside::pairs(const std::function<Refusal(int, int)>& why) con
 
 // ---- readers of one value
 
+/// The graph's inputs that a node reads, itself or through repeated nodes.
+std::set<Value> Beside::inputsOf(int n) const {
+  std::set<Value> out;
+  std::vector<int> open{n};
+  while (!open.empty()) {
+    const int m = open.back();
+    open.pop_back();
+    for (const Value& v : g_.nodes[m].operands)
+      if (g_.node(v).as<Input>())
+        out.insert(v);
+      else if (clusters_.repeated(v.node))
+        open.push_back(v.node);
+  }
+  return out;
+}
+
 void Beside::joinReaders() {
   std::map<Value, std::set<int>> readers;
   for (int n = 0; n < static_cast<int>(g_.nodes.size()); n++) {
     if (clusters_.of[n] < 0) continue;
     for (const Value& v : clusters_.sources(n)) readers[v].insert(n);
-    for (const Value& v : g_.nodes[n].operands)
-      if (g_.node(v).as<Input>()) readers[v].insert(n);
+    for (const Value& v : inputsOf(n)) readers[v].insert(n);
   }
   for (const auto& [value, nodes] : readers) {
-    if (nodes.size() < 2 || nodes.size() > kMostReaders) continue;
-    const std::vector<int> all(nodes.begin(), nodes.end());
-    for (size_t i = 0; i < all.size(); i++)
-      for (size_t k = i + 1; k < all.size(); k++)
-        tryReaders(clusters_.of[all[i]], clusters_.of[all[k]]);
+    std::set<int> found;
+    for (const int n : nodes) found.insert(clusters_.of[n]);
+    const std::vector<int> clusters(found.begin(), found.end());
+    if (clusters.size() <= kMostReaders)
+      joinBest(clusters);
+    else
+      joinInTurn(clusters);
   }
 }
-void Beside::tryReaders(int a, int b) {
-  if (a == b || !mayJoin_(a, b)) return;
+std::optional<double> Beside::gainOf(int a, int b) {
+  if (a == b || !mayJoin_(a, b)) return {};
   if (clusters_.list[a].after.count(b) || clusters_.list[b].after.count(a) ||
       clusters_.wayRound(a, b) >= 0)
-    return;
+    return {};
   const double apart = trials_.secondsOf(clusters_, a) + trials_.secondsOf(clusters_, b);
   const Trial& t = trials_.of(clusters_, clusters_.together(a, b));
   const Refusal refusal = trials_.verdict(t, apart);
   note(a, b, refusal);
-  if (refusal.reason == Reason::None) clusters_.merge(a, b, t.seconds);
+  return refusal.reason == Reason::None ? std::optional(apart - t.seconds) : std::nullopt;
+}
+/// All pairs are tried, the best gain first; equal ones in their order.
+void Beside::joinBest(const std::vector<int>& clusters) {
+  std::map<std::pair<int, int>, float>
+      gains;  // equal gains are to be equal: to what sums are good for
+  const auto look = [&](int a, int b) {
+    if (const auto gain = gainOf(a, b)) gains[{a, b}] = static_cast<float>(*gain);
+  };
+  for (size_t i = 0; i < clusters.size(); i++)
+    for (size_t k = i + 1; k < clusters.size(); k++) look(clusters[i], clusters[k]);
+  while (!gains.empty()) {
+    const auto best = std::ranges::max_element(gains, {}, [](const auto& g) { return g.second; });
+    const auto [a, b] = best->first;
+    gains.erase(best);
+    if (!gainOf(a, b)) continue;  // what was joined since may stand between
+    clusters_.merge(a, b, trials_.of(clusters_, clusters_.together(a, b)).seconds);
+    std::erase_if(gains, [&](const auto& g) {
+      const auto [x, y] = g.first;
+      return x == a || y == a || x == b || y == b;
+    });
+    for (const int c : clusters)
+      if (clusters_.list[c].alive && c != a) look(std::min(a, c), std::max(a, c));
+  }
+}
+/// Of many: each joins the first of a few kernels that gains by it.
+void Beside::joinInTurn(const std::vector<int>& clusters) {
+  std::vector<int> open;
+  for (const int c : clusters) {
+    if (!clusters_.list[c].alive) continue;
+    const auto into = std::ranges::find_if(open, [&](int o) { return gainOf(o, c).has_value(); });
+    if (into != open.end()) {
+      clusters_.merge(*into, c, trials_.of(clusters_, clusters_.together(*into, c)).seconds);
+      continue;
+    }
+    if (open.size() == kMostOpen) open.erase(open.begin());
+    open.push_back(c);
+  }
+}
+
+std::vector<std::vector<int>> Beside::partsOf(int cluster) const {
+  const auto it = stacks_.find(cluster);
+  return it == stacks_.end() ? std::vector<std::vector<int>>{} : it->second.parts;
 }
 
 // ---- kernels that have nothing in common

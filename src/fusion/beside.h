@@ -21,6 +21,8 @@ class Beside {
   void joinLayers();
   /// Takes stacks of joinLayers apart that run, or write or read last what is alive, while more than `most` bytes are. Were there any?
   bool takeApart(const PeakMemory&, int64_t most);
+  /// The members of a stack of joinLayers; none where it isn't one.
+  std::vector<std::vector<int>> partsOf(int cluster) const;
   /// The pairs that were asked about, their first nodes, as it came out. `why`: of two clusters that were joined and are apart now.
   std::vector<Edge> pairs(const std::function<Refusal(int a, int b)>& why) const;
 
@@ -42,7 +44,11 @@ class Beside {
   std::vector<Edge> pairs_;
   std::map<int, Stack> stacks_;  // by cluster
 
-  void tryReaders(int a, int b);
+  std::set<Value> inputsOf(int node) const;
+  /// What one kernel of two readers gains; nothing where they stay apart.
+  std::optional<double> gainOf(int a, int b);
+  void joinBest(const std::vector<int>& clusters);
+  void joinInTurn(const std::vector<int>& clusters);
   std::vector<std::vector<int>> layers(bool fromEnd) const;
   void stackLayer(const std::vector<int>& layer);
   void look(Member&);

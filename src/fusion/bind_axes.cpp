@@ -93,6 +93,23 @@ std::optional<Binding> bindAxes(const std::vector<Expr>& hostIndex, const Stage&
   return out;
 }
 
+void splitAxes(Stage& s, const Binding& b) {
+  if (b.split.empty()) return;
+  std::vector<StageAxis> axes;
+  for (const StageAxis& a : s.axes) {
+    const auto it = b.split.find(a.var);
+    if (it == b.split.end()) {
+      axes.push_back(a);
+      continue;
+    }
+    for (StageAxis part : it->second) {
+      part.reduce = a.reduce;
+      axes.push_back(part);
+    }
+  }
+  s.axes = std::move(axes);
+}
+
 bool sameIndex(const std::vector<Expr>& a, const std::vector<Expr>& b) {
   for (size_t i = 0; i < a.size(); i++)
     if (!(a[i] == b[i]) && !isConstant(simplify(a[i] - b[i], {}), 0)) return false;

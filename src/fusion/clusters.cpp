@@ -1,7 +1,6 @@
 #include "fusion/clusters.h"
 
 #include <algorithm>
-#include <queue>
 
 #include "fusion/fences.h"
 #include "fusion/scan.h"
@@ -12,7 +11,6 @@ namespace {
 
 constexpr double kCheapSlots =
     4;  // repeating a map of one operand costs less than storing its result
-constexpr int kMostVisits = 4096;  // of a search for a way round; beyond it, there may be one
 
 bool isLeaf(const Node& n) { return n.as<Input>() || n.as<Const>(); }
 bool isHost(const Node& n) {
@@ -61,6 +59,7 @@ Clusters::Clusters(const Graph& g, const FusionOptions& options)
       list[of[v.node]].after.insert(of[i]);
     }
   }
+  rankAll();
 }
 
 void Clusters::classify(const FusionOptions& options) {
@@ -118,47 +117,6 @@ bool isSqueeze(const Graph& g, const Node& n) {
   return left == right && found == wanted;
 }
 
-std::vector<int> Clusters::order() const {
-  std::vector<int> out, missing(list.size());
-  std::priority_queue<std::pair<int, int>, std::vector<std::pair<int, int>>, std::greater<>> ready;
-  for (int c = 0; c < static_cast<int>(list.size()); c++) {
-    if (!list[c].alive) continue;
-    missing[c] = static_cast<int>(list[c].before.size());
-    if (!missing[c]) ready.push({list[c].nodes.front(), c});
-  }
-  while (!ready.empty()) {
-    const int c = ready.top().second;
-    ready.pop();
-    out.push_back(c);
-    for (int d : list[c].after)
-      if (--missing[d] == 0) ready.push({list[d].nodes.front(), d});
-  }
-  const auto alive = std::ranges::count_if(list, &Cluster::alive);
-  TEKTITE_CHECK(static_cast<long>(out.size()) == alive, "groups in a cycle: {} of {} ordered",
-                out.size(), alive);
-  return out;
-}
-
-int Clusters::wayRound(int a, int b) const {
-  for (const auto& [first, last] : {std::pair{a, b}, std::pair{b, a}}) {
-    const int end = list[last].nodes.back();
-    std::vector<int> stack;
-    std::set<int> seen{first, last};
-    for (int c : list[first].after)
-      if (c != last) stack.push_back(c);
-    while (!stack.empty()) {
-      const int c = stack.back();
-      stack.pop_back();
-      steps++;
-      if (list[c].nodes.front() > end || !seen.insert(c).second) continue;
-      if (list[c].after.count(last)) return c;
-      if (static_cast<int>(seen.size()) > kMostVisits) return c;
-      stack.insert(stack.end(), list[c].after.begin(), list[c].after.end());
-    }
-  }
-  return -1;
-}
-
 void Clusters::describe(int c) {
   Cluster& mine = list[c];
   mine.alone = mine.scan = mine.contract = false;
@@ -196,6 +154,7 @@ int Clusters::takeOut(int c, const std::vector<int>& nodes) {
   list[c].after.clear();
   describe(c);
   describe(other);
+  rankAll();
   return other;
 }
 
@@ -275,6 +234,7 @@ std::vector<int> Clusters::together(int a, int b) const {
 }
 
 void Clusters::merge(int into, int from, double seconds) {
+  rankAsOne(into, from);
   Cluster &a = list[into], &b = list[from];
   for (int n : b.nodes) of[n] = into;
   if (a.nodes.back() < b.nodes.front())

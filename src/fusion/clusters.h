@@ -96,6 +96,12 @@ class Clusters {
   std::vector<bool> outputs_;  ///< [value]
   mutable std::vector<int> marked_;  ///< [node] the search that saw it last
   mutable int searches_ = 0;
+  std::vector<int> rank_;  ///< [cluster] readers have higher ones; different
+  void rankAll();
+  void rankAsOne(int into, int from);
+  /// Clusters ranked between the two that are reached from `start` by `next`.
+  template <class Next>
+  std::vector<int> reached(int start, int low, int high, const Next& next) const;
   void classify(const FusionOptions&);
   void describe(int c);                 ///< flags and neighbours, from its nodes
   void changed(int node, int cluster);  ///< what its readers have and what the cluster computes

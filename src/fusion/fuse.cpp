@@ -88,7 +88,11 @@ class Fuser {
       stack();
       const auto slower = slowerThanParts(*clusters_, unfused, options_.profile.get());
       if (slower.empty()) return;
-      for (const auto& [c, why] : slower) apart_.keep(clusters_->list[c].nodes, why);
+      for (const auto& [c, why] : slower)
+        if (const auto& stack = beside_->partsOf(c); !stack.empty())
+          apart_.keep(stack, why);  // its members may each be worth it
+        else
+          apart_.keep(clusters_->list[c].nodes, why);
     }
   }
   /// The sooner of two plans that keep no more alive than unfused, where the first one had to be cut for that.

@@ -35,6 +35,7 @@ class Merger {
       readAll(i);
       connect(i);
       known_[i].axes = axesOf(s_[i]);
+      for (known_[i].points = 1; const StageAxis& a : s_[i].axes) known_[i].points *= a.extent;
     }
     for (size_t i = 0; i < s_.size(); i++)
       known_[i].needs.each([&](size_t d) {
@@ -50,7 +51,7 @@ class Merger {
         if (known_[i].alive) changed |= isMap(i) && (behind(i) || into(i));
       for (size_t i = 0; i < s_.size() && !changed; i++)
         for (size_t k = i + 1; k < s_.size() && known_[i].alive; k++)
-          if (known_[k].alive) changed |= beside(i, k);
+          if (known_[k].alive) changed |= beside(i, k) || within(i, k) || within(k, i);
     }
     return sorted();
   }
@@ -72,6 +73,7 @@ class Merger {
     StageBits needs, neededBy;                  // directly
     StageBits order;                            // what it needs, directly or not
     Hash axes;                                  // their extents and kinds
+    int64_t points = 0;                         // of the iteration space
     int version = 0;                            // counts its changes
     std::optional<bool> product;                // isContraction
     std::optional<std::vector<Hash>> elements;  // of the reads, over axes by number; ascending
@@ -128,23 +130,27 @@ class Merger {
   /// Map i joins the nest of a reduction that it reads at its own point.
   bool behind(size_t i) {
     return known_[i].needs.any([&](size_t host) {
-      return !isMap(host) && !needsAround(i, host) && joined(host, i, true);
+      return !isMap(host) && !needsAround(i, host) && joined(host, i, Place::Behind);
     });
   }
   /// Map i joins the nest of the first reader that reads it at every point of its own axes.
   bool into(size_t i) {
     return known_[i].neededBy.any([&](size_t host) {
-      return !isContraction(host) && !needsAround(host, i) && joined(host, i, false);
+      return !isContraction(host) && !needsAround(host, i) && joined(host, i, Place::Before);
     });
   }
-  /// One nest of both, if it can be. `behind`: the guest's stores follow the host's reductions; else they come before them.
-  bool joined(size_t host, size_t guest, bool behind) {
+  /// Where the guest's stores stand: at every point, read by the host or not, or behind the host's reductions.
+  enum class Place : uint8_t { Before, Beside, Behind };
+  /// One nest of both, if it can be.
+  bool joined(size_t host, size_t guest, Place place) {
     const size_t pair = host * s_.size() + guest;
     const int versions = known_[host].version + known_[guest].version;
     if (const auto it = failed_.find(pair); it != failed_.end() && it->second == versions)
       return false;
-    const auto joint = behind ? jointBehind(guest, host) : jointInto(guest, host);
-    if (joint && join(host, guest, *joint, behind)) return true;
+    const auto joint = place == Place::Behind   ? jointBehind(guest, host)
+                       : place == Place::Before ? jointInto(guest, host)
+                                                : jointWithin(guest, host);
+    if (joint && join(host, guest, *joint, place == Place::Behind)) return true;
     failed_[pair] = versions;
     return false;
   }
@@ -212,38 +218,23 @@ class Merger {
     ofGuest.apply(g);
     for (StageAxis& a : h.axes)
       if (back && back->count(a.var)) a.var = back->at(a.var).as<Var>()->name;
-    if (!b.split.empty()) split(h, b);
+    splitAxes(h, b);
     const size_t writer = behind ? host : guest;
     inlineStores(writer, behind ? h.outer : g.inner, behind ? guest : host);
-    readBoth(host, guest, ofHost, ofGuest, writer);
+    const bool same = readBoth(host, guest, ofHost, ofGuest, writer);
     if (behind) {
       append(h.outer, g.inner);
     } else {
       append(g.inner, h.inner);
       h.inner = std::move(g.inner);
     }
-    if (ofHost.simplifies() || ofGuest.simplifies()) readAll(host);
+    if (!same) readAll(host);
     replace(host, guest);
     return true;
   }
   template <class T>
   static void append(std::vector<T>& to, std::vector<T>& from) {
     to.insert(to.end(), std::move_iterator(from.begin()), std::move_iterator(from.end()));
-  }
-  static void split(Stage& s, const Binding& b) {
-    std::vector<StageAxis> axes;
-    for (const StageAxis& a : s.axes) {
-      const auto it = b.split.find(a.var);
-      if (it == b.split.end()) {
-        axes.push_back(a);
-        continue;
-      }
-      for (StageAxis part : it->second) {
-        part.reduce = a.reduce;
-        axes.push_back(part);
-      }
-    }
-    s.axes = std::move(axes);
   }
   /// What `writer` stores in place of what `reader` loads of it.
   void inlineStores(size_t writer, const std::vector<StageStore>& stores, size_t reader) {
@@ -257,17 +248,24 @@ class Merger {
     });
     change(s_[reader], std::ref(inlined));
   }
-  /// What both read, but for what `writer`, one of them, passes on to the other.
-  void readBoth(size_t host, size_t guest, Renaming& ofHost, Renaming& ofGuest, size_t writer) {
+  /// What both read, but for what `writer`, one of them, passes on to the other. False: there an index is another one now.
+  bool readBoth(size_t host, size_t guest, Renaming& ofHost, Renaming& ofGuest, size_t writer) {
     std::unordered_set<Hash> seen;
     std::vector<Read> reads;
+    bool same = !ofHost.simplifies() && !ofGuest.simplifies();
+    const auto isPassed = [&](const Expr& e) {
+      const auto it = writers_.find(e.as<Load>()->buffer);
+      return it != writers_.end() && std::ranges::count(it->second, writer) > 0;
+    };
     for (const bool ofGuests : {true, false})
       for (Read& r : known_[ofGuests ? guest : host].reads) {
         if (r.isFrom(writer)) continue;
+        for (const Expr& e : r.index()) same &= std::ranges::none_of(loadsOf(e), isPassed);
         r.load = ofGuests ? ofGuest(r.load) : ofHost(r.load);
         if (seen.insert(r.load.hash()).second) reads.push_back(std::move(r));
       }
     known_[host].reads = std::move(reads);
+    return same;
   }
 
   /// The guest's stores are the host's now.
@@ -322,6 +320,24 @@ class Merger {
     append(left.outer, right.outer);
     replace(a, b);
     return true;
+  }
+  /// A map joins a nest of as many points that reads the same element at each of them, neither needing the other: the map's axes
+  /// may be reduced there, or split otherwise.
+  bool within(size_t host, size_t guest) {
+    return isMap(guest) && known_[host].alive && known_[guest].alive &&
+           known_[host].points == known_[guest].points && !known_[host].order[guest] &&
+           !known_[guest].order[host] && !isContraction(host) && joined(host, guest, Place::Beside);
+  }
+  std::optional<Joint> jointWithin(size_t i, size_t host) const {
+    for (const Read& mine : known_[i].reads)
+      for (const Read& its : known_[host].reads) {
+        if (mine.buffer() != its.buffer()) continue;
+        std::optional<Joint> joint;
+        if (add(joint, host, its.index(), i, mine.index()) &&
+            covers(joint->binding, s_[host].axes.size(), s_[i]))
+          return joint;
+      }
+    return {};
   }
   const std::vector<Hash>& elementsOf(size_t i) {
     auto& elements = known_[i].elements;

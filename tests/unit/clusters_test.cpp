@@ -1,9 +1,12 @@
-// Which nodes share a kernel, and who reads whom.
+// Which nodes share a kernel, and who reads whom: a DAG, also while they become one.
 #include "fusion/clusters.h"
 
 #include <gtest/gtest.h>
 
-#include "ir/graph.h"
+#include <random>
+
+#include "fusion/fuse.h"
+#include "ir/builder.h"
 
 namespace tektite {
 namespace {
@@ -33,6 +36,48 @@ TEST(Clusters, WhatReadersRepeatIsNobodysNeighbour) {
   again.undo(again.repeat(3));
   EXPECT_EQ(again.readersOf(3), std::set<int>{reader});
   EXPECT_TRUE(again.readersOf(2).empty());
+}
+
+Graph randomDag(int nodes, std::mt19937& random) {
+  Builder b;
+  std::vector<Value> all = {b.input("x", {DType::F32, {8}})};
+  for (int n = 0; n < nodes; n++)
+    all.push_back(
+        b.map("exp(a) * tanh(b)", {all[random() % all.size()], all[random() % all.size()]}));
+  b.graph.outputs = all;
+  return b.graph;
+}
+
+/// Does a way of at least `steps` edges lead from one to the other?
+bool leads(const Clusters& clusters, int from, int to, int steps) {
+  for (const int c : clusters.list[from].after)
+    if ((steps <= 1 && c == to) || (c != to && leads(clusters, c, to, steps - 1))) return true;
+  return false;
+}
+
+TEST(Clusters, AnyThatNoWayLeadsAroundBecomeOne) {
+  std::mt19937 random(5);
+  int joined = 0, refused = 0;
+  for (int round = 0; round < 60; round++) {
+    const Graph g = randomDag(14, random);
+    Clusters clusters(g, {});
+    for (int tries = 0; tries < 60; tries++) {
+      const int a = static_cast<int>(random() % clusters.list.size()),
+                b = static_cast<int>(random() % clusters.list.size());
+      if (a == b || !clusters.list[a].alive || !clusters.list[b].alive) continue;
+      const bool round = leads(clusters, a, b, 2) || leads(clusters, b, a, 2);
+      ASSERT_EQ(clusters.wayRound(a, b) >= 0, round);
+      (round ? refused : joined)++;
+      if (!round) clusters.merge(a, b);
+      clusters.order();  // throws where they are in a cycle
+      if (tries % 20 == 19 && clusters.list[a].alive && clusters.list[a].nodes.size() > 1) {
+        const std::vector<int> nodes = clusters.list[a].nodes;
+        clusters.split(a, nodes.size() / 2);
+      }
+    }
+  }
+  EXPECT_GT(joined, 300);
+  EXPECT_GT(refused, 300);
 }
 
 }  // namespace

@@ -54,6 +54,33 @@ TEST(Profile, AGroupThatWasSlowerThanItsPartsIsSplit) {
   EXPECT_EQ(hashes(fused(g, some)).size(), 1u);
 }
 
+/// Stacked kernels that have nothing in common: where the stack was slow, its members may still be worth it.
+TEST(Profile, AStackThatWasSlowerLeavesItsMembersWhole) {
+  Builder b;
+  for (const char* name : {"x", "y"}) {
+    b.origin = fmt::format("exponentials of {}", name);
+    const Value e = b.map("exp(a)", {b.input(name, {DType::F32, {8, 128}})});
+    b.origin = fmt::format("shares of {}", name);
+    b.graph.outputs.push_back(b.map("a / b", {e, b.reduce("sum", e, {1})}));
+  }
+  const auto fusedFor = [&](std::shared_ptr<const Profile> profile, bool unfused = false) {
+    FusionOptions o;
+    o.profile = std::move(profile);
+    o.unfused = unfused;
+    return hashes(fuse(b.graph, findTarget("gpu-class"), o));
+  };
+  const std::vector<Hash> whole = fusedFor(nullptr), parts = fusedFor(nullptr, true);
+  ASSERT_EQ(whole.size(), 1u);
+  ASSERT_EQ(parts.size(), 4u);
+  auto p = std::make_shared<Profile>();
+  p->seconds[whole[0]] = 3;
+  for (const Hash& h : parts) p->seconds[h] = 0.6;
+  const std::vector<Hash> apart = fusedFor(p);
+  ASSERT_EQ(apart.size(), 2u);
+  for (const Hash& h : apart) p->seconds[h] = 2;  // now these, too
+  EXPECT_EQ(fusedFor(p).size(), 4u);
+}
+
 TEST(Profile, FilesReadBackAndSayWhatIsWrong) {
   const std::string file = ::testing::TempDir() + "times.profile";
   const auto write = [&](const std::string& text) { std::ofstream(file) << text; };
