@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "fusion/streaming_rules.h"
 #include "ir/expr.h"
 
 namespace tektite {
@@ -21,10 +22,14 @@ struct Change {
   bool none() const { return shifts.empty() && scales.empty(); }
 };
 
-/// The rules of the algebra, from loads upwards; `ofLoad` says how a loaded element changes. Nothing: otherwise than a Change can say.
-/// exp(a) turns a shift into a factor, only where the maximum is subtracted (its argument stays at most 0); sums keep shifts, and a
-/// factor that both sides have; products collect factors; quotients and choices keep those of what doesn't decide.
-std::optional<Change> changeOf(const Expr&,
-                               const std::function<std::optional<Change>(const Load&)>& ofLoad);
+/// What changeOf asks about.
+struct Carried {
+  std::function<std::optional<Change>(const Load&)> ofLoad;  ///< how a loaded element changes
+  /// Is this value one of those that the maximum is of?
+  std::function<bool(const Expr& value, const Change::Term& maximum)> isBelow;
+  RulesUsed* used;
+};
+/// The rules of the algebra (streaming_rules.cpp), from loads upwards. Nothing: it changes otherwise than a Change can say.
+std::optional<Change> changeOf(const Expr&, const Carried&);
 
 }  // namespace tektite

@@ -5,6 +5,7 @@
 
 #include "fusion/axis_walk.h"
 #include "fusion/region.h"
+#include "fusion/same_values.h"
 #include "ir/mentions.h"
 #include "support/check.h"
 
@@ -35,7 +36,11 @@ class Streaming {
     for (size_t s = 0; s < w_.in.stages.size(); s++)
       if (w_.axis[s] < 0 && w_.after[s])
         for (const Expr& l : loadsOf(w_.in.stages[s])) w_.readAfter.insert(l.as<Load>()->buffer);
-    return stagesOf(w_);
+    Streamed out = stagesOf(w_);
+    used_.insert(Algebraic::Carry);
+    if (out.means) used_.insert(Algebraic::Mean);
+    out.rules = std::move(used_);
+    return out;
   }
 
  private:
@@ -45,6 +50,7 @@ class Streaming {
   std::map<std::string, Along> along_;
   std::set<std::string> results_;    // buffers that are known after the walk only
   std::set<std::string> waitedFor_;  // maxima and means that are read in the walk
+  RulesUsed used_;
 
   /// The longest reduce axis of the last stage that has one, and the axes of other stages that are the same.
   bool findAxis() {
@@ -219,27 +225,18 @@ class Streaming {
     }
     return false;
   }
-  /// Does the mean, read at `index` by stage `s`, sum just these values?
+  /// Does the mean, read at `index` by stage `s`, sum just these values, over the axes that it reduces?
   bool sumsThis(const CarriedMean& m, const Expr& value, const std::vector<Expr>& index,
                 size_t s) const {
     const Stage &from = w_.in.stages[m.stage], &to = w_.in.stages[s];
-    std::unordered_map<std::string, Expr> names;
-    for (size_t d = 0; d < index.size(); d++)
-      if (const Var* v = m.index[d].as<Var>()) names[v->name] = index[d];
-    std::vector<size_t> mine, its;
-    for (size_t a = 0; a < from.axes.size(); a++)
-      if (from.axes[a].reduce) its.push_back(a);
-    for (size_t a = 0; a < to.axes.size(); a++)
-      if (to.axes[a].reduce) mine.push_back(a);
-    if (mine.size() != its.size() || movesWithReduced(index, to)) return false;
-    for (size_t a = 0; a < mine.size(); a++) {
-      const bool walked = static_cast<int>(mine[a]) == w_.axis[s];
-      if (to.axes[mine[a]].extent != from.axes[its[a]].extent ||
-          walked != (static_cast<int>(its[a]) == w_.axis[m.stage]))
-        return false;
-      names[from.axes[its[a]].var] = var(to.axes[mine[a]].var);
-    }
-    return substitute(from.accumulators[m.carried].values[0], names) == value;
+    const auto bound = reducedAxes({m.stage, s, w_}, from.accumulators[m.carried].values[0],
+                                   m.index, index, value);
+    if (!bound || movesWithReduced(index, to)) return false;
+    std::set<std::string> mine;
+    for (const StageAxis& a : to.axes)
+      if (a.reduce) mine.insert(a.var);
+    return *bound == mine &&
+           std::ranges::count_if(from.axes, &StageAxis::reduce) == static_cast<long>(mine.size());
   }
   /// What it loads, it loads after the walk.
   bool readsResults(const Expr& e) {
@@ -251,7 +248,17 @@ class Streaming {
   }
 
   std::optional<Change> changeOf(const Expr& e, size_t s) {
-    return tektite::changeOf(e, [&](const Load& l) { return ofLoad(l, s); });
+    const auto isBelow = [&](const Expr& value, const Change::Term& maximum) {
+      const size_t from = w_.maxima.at(maximum.carried);
+      const auto store =
+          std::ranges::find(w_.in.stages[from].outer, maximum.carried, &StageStore::buffer);
+      const std::string& name = store->value.as<Var>()->name;
+      for (const Accumulator& a : w_.in.stages[from].accumulators)
+        if (a.names[0] == name)
+          return !!reducedAxes({from, s, w_}, a.values[0], store->index, maximum.index, value);
+      return false;
+    };
+    return tektite::changeOf(e, {[&](const Load& l) { return ofLoad(l, s); }, isBelow, &used_});
   }
   std::optional<Change> ofLoad(const Load& l, size_t s) {
     if (const auto it = along_.find(l.buffer); it != along_.end()) {
@@ -281,7 +288,9 @@ std::optional<Streamed> streamed(const StageSet& set, const GroupShape& shape, b
   if (set.scatters || reducing <= (always ? 0 : 1)) return {};
   const StageSet in = deferFactors(set);
   const bool same = in.stages.size() == set.stages.size();
-  return Streaming(in, same ? shape : shapeOf(in), always).run();
+  auto out = Streaming(in, same ? shape : shapeOf(in), always).run();
+  if (out && !same) out->rules.insert(Algebraic::Defer);
+  return out;
 }
 
 }  // namespace tektite

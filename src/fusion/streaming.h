@@ -2,19 +2,20 @@
 #include <optional>
 
 #include "fusion/region.h"
+#include "fusion/streaming_rules.h"
 
 namespace tektite {
 
 /// A stage set that walks a reduction axis piece by piece: every reduction over it carries its value from piece to piece, so that
-/// nothing along the axis is ever held whole. What was computed with an earlier value of a carried maximum is corrected by algebra:
-/// exp(x - m) by exp(m_before - m_now), and with it sums of products of it (the online softmax of Milakov & Gimelshein 2018, without
-/// a list of patterns); a sum of squares of distances from a carried mean by the square of the mean's move, for every element so far
-/// (Welford); a factor that doesn't change along the axis leaves the sum first. Stages behind the walk are marked `after`.
+/// nothing along the axis is ever held whole. What was computed with an earlier value of a carried maximum or mean is corrected by the
+/// algebra of streaming_rules.cpp (the online softmax of Milakov & Gimelshein 2018, Welford's variance, without a list of patterns).
+/// Stages behind the walk are marked `after`.
 struct Streamed {
   StageSet set;
   int root;                   ///< a stage that reduces over the axis
   std::vector<int> rootAxes;  ///< its space axes, then the axis that is walked
   bool means = false;         ///< a mean is carried and read on the way
+  RulesUsed rules;            ///< that this rests on
 };
 /// Nothing where no reduction waits for another one over the same axis, or where a rule's precondition fails: values that a carried
 /// value changes otherwise than by a factor, or that are stored as a result. Not for Numerics::Strict: sums are rounded differently.

@@ -8,29 +8,13 @@
 #include "ir/builder.h"
 #include "lowered_executor.h"
 #include "passes/pass.h"
+#include "tiny_target.h"
 
 namespace tektite {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr int64_t kRows = 6, kDepth = 4;
-
-/// A machine whose near memory holds no row of scores.
-Target tiny() {
-  Target t = findTarget("cpu:avx2");
-  for (Level& l : t.levels) {
-    if (l.name == "l1") l.bytes = 1 << 10;
-    if (l.name == "l2") l.bytes = 2 << 10;
-    if (l.name == "l3") l.bytes = 4 << 10;
-  }
-  return t;
-}
-bool walks(const GroupPlan& plan) {
-  for (const TileList& list : plan.lists)
-    for (const Stage& s : list.stages)
-      if (s.after) return true;
-  return false;
-}
 
 /// Rows of scores q k^T s + mask, their softmax times v, and the logarithm of the sums of their exponentials.
 struct Attention {
@@ -108,7 +92,7 @@ struct Attention {
   }
   void check(bool divideLater, bool expectWalk = true) const {
     const Graph g = graph(divideLater);
-    const PlanResult r = planGroup(g, tiny(), {});
+    const PlanResult r = planGroup(g, tinyTarget(), {});
     ASSERT_TRUE(r.plan) << toText(r.refusal);
     EXPECT_TRUE(!expectWalk || walks(*r.plan)) << toText(*r.plan);
     check(runPlan(*r.plan, g, leaves(g)), 1e-9);
@@ -126,7 +110,7 @@ TEST(Streaming, LargeScores) { Attention(500, 1e4).check(false); }
 
 TEST(Streaming, LengthsAroundTheBlock) {
   const Graph g = Attention(500).graph(false);
-  const PlanResult r = planGroup(g, tiny(), {});
+  const PlanResult r = planGroup(g, tinyTarget(), {});
   int64_t block = 0;
   for (const TileAxis& t : r.plan->lists[0].tiles)
     if (!t.grid) block = t.tile;
@@ -181,7 +165,7 @@ struct Moments {
   void check(bool walking = true, double tolerance = 1e-5,
              const std::string& distance = "a - b") const {
     const Graph g = graph(distance);
-    const PlanResult r = planGroup(g, tiny(), {});
+    const PlanResult r = planGroup(g, tinyTarget(), {});
     ASSERT_TRUE(r.plan) << toText(r.refusal);
     EXPECT_EQ(walks(*r.plan), walking) << toText(*r.plan);
     const std::map<Value, TestTensor> leaves = {{g.inputs()[0], {g.type(g.inputs()[0]), x, {}}}};
@@ -216,7 +200,7 @@ TEST(Streaming, MeanAndVarianceInOnePass) {
 }
 
 TEST(Streaming, MomentsOfLengthsAroundTheBlock) {
-  const PlanResult r = planGroup(Moments({3, 5000}, 0).graph("a - b"), tiny(), {});
+  const PlanResult r = planGroup(Moments({3, 5000}, 0).graph("a - b"), tinyTarget(), {});
   int64_t block = 0;
   for (const TileAxis& t : r.plan->lists[0].tiles)
     if (!t.grid) block = t.tile;
@@ -244,7 +228,7 @@ TEST(Streaming,
     const Value d = b.map("a - b", {v, m});
     Builder c = b;
     c.graph.outputs = {c.reduce("sum", c.map("a * a", {d}), {1})};
-    return walks(*planGroup(runPasses(c.graph, {}), tiny(), {}).plan);
+    return walks(*planGroup(runPasses(c.graph, {}), tinyTarget(), {}).plan);
   };
   EXPECT_TRUE(walking(x, mean));
   EXPECT_FALSE(walking(y, mean));
@@ -254,7 +238,7 @@ TEST(Streaming,
 TEST(Streaming, NotWhereSumsMayNotBeRoundedDifferently) {
   FusionOptions o;
   o.numerics = Numerics::Strict;
-  const PlanResult r = planGroup(Attention(500).graph(false), tiny(), o);
+  const PlanResult r = planGroup(Attention(500).graph(false), tinyTarget(), o);
   EXPECT_FALSE(r.plan && walks(*r.plan));
 }
 
@@ -264,7 +248,7 @@ TEST(Streaming, NotWhereTheProbabilitiesAreAResult) {
   const Value e = b.map("exp(a - b)", {x, b.reduce("max", x, {1})});
   const Value p = b.map("a / b", {e, b.reduce("sum", e, {1})});
   b.graph.outputs = {p, b.contract("rj,jd->rd", p, y)};
-  const PlanResult r = planGroup(b.graph, tiny(), {});
+  const PlanResult r = planGroup(b.graph, tinyTarget(), {});
   ASSERT_TRUE(r.plan);
   EXPECT_FALSE(walks(*r.plan));
 }

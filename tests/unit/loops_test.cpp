@@ -1,0 +1,220 @@
+// What becomes of loops after fusion, beside the passes of tests/kernel/passes: values and addresses that a body uses several times are computed
+// once, what a loop adds up is in registers, what the next tile reads is fetched while this one runs. Before and after, and what that saves.
+#include <gtest/gtest.h>
+
+#include <regex>
+
+#include "emit/llvm_text.h"
+#include "fusion/fuse.h"
+#include "fusion/plan_body.h"
+#include "golden.h"
+#include "ir/kernel_walk.h"
+#include "lower/kernel_pass.h"
+#include "lower/lower.h"
+#include "small_models.h"
+
+namespace tektite {
+namespace {
+
+// ---- common subexpressions
+
+std::string llvmOf(const std::string& kernel) {
+  const KernelModule m = parseKernels(kernel, "case");
+  const std::string text =
+      emitLlvm(m, m.kernels.at(0), findTarget("cpu:avx2"), FastMath::None).text;
+  return text.substr(0, text.find("\n}\n"));  // the tiles' function
+}
+int count(const std::string& text, const char* pattern) {
+  const std::regex r(pattern);
+  return static_cast<int>(
+      std::distance(std::sregex_iterator(text.begin(), text.end(), r), std::sregex_iterator()));
+}
+
+/// Two results of one fused body: the text says the root and its square twice, x at one place five times.
+TEST(Loops, ValuesAreComputedOnceInABody) {
+  const std::string ir = llvmOf(R"(kernel f(x: f32[512], out y: f32[512], out z: f32[512]) {
+  for t in 8 parallel {
+    for c in 8 serial {
+      for l in 8 vector {
+        y[t * 64 + c * 8 + l] = sqrt(x[t * 64 + c * 8 + l]) * x[t * 64 + c * 8 + l]
+        z[t * 64 + c * 8 + l] = sqrt(x[t * 64 + c * 8 + l]) + x[t * 64 + c * 8 + l] * x[t * 64 + c * 8 + l]
+      }
+    }
+  }
+})");
+  EXPECT_EQ(count(ir, "call [^\n]*@llvm.sqrt"), 1) << ir;
+  EXPECT_EQ(count(ir, "= load <8 x float>"), 1) << ir;
+  EXPECT_EQ(count(ir, "store <8 x float>"), 2) << ir;
+}
+
+/// One place counts for all three buffers, and what is 8 or 64 elements on is a constant further.
+TEST(Loops, AddressesAreComputedOnceInABody) {
+  const std::string body = R"(
+      for l in 8 vector {
+        y[t * 64 + c * 8 + l] = x[t * 64 + c * 8 + l] + x[t * 64 + c * 8 + 8 + l] + x[t * 64 + c * 8 + 64 + l]
+      })";
+  const auto kernel = [](const std::string& inside) {
+    return "kernel f(x: f32[640], out y: f32[512]) {\n  for t in 8 parallel {\n    for c in 8 "
+           "serial {" +
+           inside + "\n    }\n  }\n}\n";
+  };
+  const std::string ir = llvmOf(kernel(body));
+  EXPECT_EQ(count(ir, "= mul i64 %c"), 1) << ir;                   // c * 8
+  EXPECT_EQ(count(ir, "= getelementptr float, ptr %x"), 1) << ir;  // and two constants behind it
+  EXPECT_EQ(count(ir, "= getelementptr i8"), 2) << ir;
+  EXPECT_EQ(count(ir, "= getelementptr float, ptr %y"), 1) << ir;
+}
+
+/// A register tile of 4 rows and 2 vectors: 16 loads are written, 6 are needed.
+TEST(Loops, OperandsOfARegisterTileAreLoadedOnce) {
+  const std::string ir = llvmOf(R"(kernel f(a: f32[4x32], b: f32[32x16], out c: f32[4x16]) {
+  for t in 1 parallel {
+    alloc s: f32[4x16]@reg
+    for u in 4 unroll {
+      for v in 2 unroll {
+        for l in 8 vector {
+          s[u, v * 8 + l] = 0
+        }
+      }
+    }
+    for k in 32 serial {
+      for u in 4 unroll {
+        for v in 2 unroll {
+          for l in 8 vector {
+            s[u, v * 8 + l] += a[u, k] * b[k, v * 8 + l]
+          }
+        }
+      }
+    }
+    for u in 4 unroll {
+      for v in 2 unroll {
+        for l in 8 vector {
+          c[u, v * 8 + l] = s[u, v * 8 + l]
+        }
+      }
+    }
+  }
+})");
+  EXPECT_EQ(count(ir, "= load float"), 4) << ir;
+  EXPECT_EQ(count(ir, "= load <8 x float>, ptr %(b|at)"), 2) << ir;
+  EXPECT_EQ(count(ir, "= fmul <8 x float>"), 8) << ir;
+}
+
+/// What is stored between may be what is read: then it is read again.
+TEST(Loops, AStoreForgetsWhatItMayHaveChanged) {
+  const std::string ir = llvmOf(R"(kernel f(x: f32[64], inout y: f32[64], out z: f32[64]) {
+  for t in 8 parallel {
+    for l in 8 vector {
+      z[t * 8 + l] = y[t * 8 + l] * x[t * 8 + l]
+      y[t * 8 + l] = z[t * 8 + l]
+      z[t * 8 + l] = y[t * 8 + l] + x[t * 8 + l]
+    }
+  }
+})");
+  EXPECT_EQ(count(ir, "= load <8 x float>"), 4) << ir;  // x once, y twice, z once
+}
+
+// ---- scalar promotion
+
+/// An element outside of registers that a serial loop both reads and writes though its place doesn't change in it; "" where there is none.
+std::string keptInMemory(const Kernel& k) {
+  std::string found;
+  Path path;
+  walk(k.body, path,
+       {[&](const Stmt& s, Path& at) {
+          const Store* t = s.as<Store>();
+          if (!t) return;
+          for (const Ref& r : t->targets) {
+            const Named* buffer = at.buffer(r.buffer);
+            if (!buffer || buffer->buffer->space == "reg") continue;
+            bool reads = !t->combine.empty();
+            for (const Expr& value : t->values)
+              for (const Expr& l : loadsOf(value))
+                reads |= l.as<Load>()->buffer == r.buffer && l.as<Load>()->index == r.index;
+            const std::vector<const For*> loops = at.loops();
+            const auto moves = [&](const For* f) {
+              return std::ranges::any_of(r.index, [&](const Expr& e) {
+                return std::ranges::count(freeVars(e), f->var) > 0;
+              });
+            };
+            for (size_t i = loops.size(); i-- > 0 && reads && !moves(loops[i]);)
+              if (loops[i]->mode == LoopMode::Serial) found = firstLine(s) + " in " + loops[i]->var;
+          }
+        },
+        nullptr});
+  return found;
+}
+
+TEST(Loops, WhatALoopAddsUpIsInRegisters) {
+  const auto in = [](const std::string& loop) {
+    return keptInMemory(
+        parseKernels("kernel f(x: f32[8x8], out y: f32[8]) {\n  for t in 8 parallel {\n"
+                     "    y[t] = 0\n" +
+                         loop + "  }\n}\n",
+                     "case")
+            .kernels[0]);
+  };
+  EXPECT_NE(in("    for i in 8 serial {\n      y[t] += x[t, i]\n    }\n"), "");  // it can be seen
+  EXPECT_EQ(in("    for i in 8 serial {\n      y[i] = x[t, i]\n    }\n"), "");
+  int kernels = 0;
+  for (const NamedGraph& m : smallModels())
+    for (const char* target : {"cpu:avx2", "cpu:avx512", "gpu-class"}) {
+      const Target machine = findTarget(target);
+      for (const Node& n : fuse(bindDims(m.graph, {}), machine, {}).graph.nodes)
+        if (const Group* g = n.as<Group>(); g && !g->plan->scan) {
+          const LoweredKernel k = lowerGroup(*g->plan, machine, "k");
+          EXPECT_EQ(keptInMemory(k.kernel()), "") << m.name << " " << target << "\n"
+                                                  << toText(k.module);
+          kernels++;
+        }
+    }
+  EXPECT_GT(kernels, 50);
+}
+
+// ---- what the next tile reads
+
+struct Fetched {
+  int copies = 0;        // statements
+  int64_t elements = 0;  // that one execution of each asks for
+};
+Fetched fetchedBy(const Kernel& k) {
+  Fetched out;
+  Path path;
+  walk(k.body, path,
+       {[&](const Stmt& s, Path&) {
+          const Copy* c = s.as<Copy>();
+          if (!c || c->to) return;
+          int64_t n = 1;
+          for (const CopyAxis& a : c->axes) n *= asInteger(a.extent).value_or(0);
+          out.copies++, out.elements += n;
+        },
+        nullptr});
+  return out;
+}
+
+/// The one kernel of a graph, lowered with and without fetching ahead.
+std::string withAndWithout(const std::string& text, const GoldenSettings& settings) {
+  const Target target = findTarget(settings.at("target"));
+  const Graph g = parseGraph(text, "case");
+  const PlanResult r = planGroup(g, target, {});
+  const GroupPlan plan = prepare(*r.plan, target);
+  Schedule schedule = chooseSchedule(plan, target);
+  const LoweredKernel with = lower(plan, schedule, target, "k");
+  for (auto& list : schedule.lists)
+    for (StageSchedule& s : list) s.ahead.clear();
+  const LoweredKernel without = lower(plan, schedule, target, "k");
+  const Fetched f = fetchedBy(with.kernel());
+  EXPECT_EQ(fetchedBy(without.kernel()).copies, 0);
+  return fmt::format("# fetched ahead: {} elements in {} places\n{}{}", f.elements, f.copies,
+                     toText(without.module), toText(with.module));
+}
+
+TEST(Golden, FetchAhead) {
+  for (const auto& file : goldenFiles("kernel/ahead"))
+    checkGoldens(
+        file, [](const std::string& text) { return toText(parseGraph(text, "case")); },
+        withAndWithout);
+}
+
+}  // namespace
+}  // namespace tektite
