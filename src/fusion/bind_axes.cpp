@@ -129,6 +129,13 @@ size_t Binding::guestAxes() const {
   return n;
 }
 
+bool Binding::covers(size_t axes, const Stage& s) const {
+  return hostAxes() == axes && guestAxes() == s.axes.size();
+}
+void addAxes(const Stage& s, Ranges& out) {
+  for (const StageAxis& a : s.axes) out[a.var] = {0, std::max<int64_t>(a.extent - 1, 0)};
+}
+
 bool Binding::renamesOnly() const {
   const auto isName = [](const auto& to) { return to.second.template as<Var>() != nullptr; };
   return std::ranges::all_of(guest, isName) && std::ranges::all_of(host, isName);

@@ -180,7 +180,7 @@ class Merger {
     }
     const auto space = static_cast<size_t>(
         std::ranges::count_if(s_[host].axes, [](const StageAxis& a) { return !a.reduce; }));
-    return joint && covers(joint->binding, space, s_[i]) ? joint : std::nullopt;
+    return joint && joint->binding.covers(space, s_[i]) ? joint : std::nullopt;
   }
   std::optional<Joint> jointInto(size_t i, size_t host) const {
     std::optional<Joint> joint;
@@ -189,20 +189,13 @@ class Merger {
       if (r.writers->size() > 1) return {};
       if (!add(joint, host, r.index(), i, storeOf(s_[i].inner, r.buffer())->index)) return {};
     }
-    return joint && covers(joint->binding, s_[host].axes.size(), s_[i]) ? joint : std::nullopt;
-  }
-  static bool covers(const Binding& b, size_t hostAxes, const Stage& guest) {
-    return b.hostAxes() == hostAxes && b.guestAxes() == guest.axes.size();
-  }
-
-  static void addRanges(const Stage& s, Ranges& out) {
-    for (const StageAxis& a : s.axes) out[a.var] = {0, std::max<int64_t>(a.extent - 1, 0)};
+    return joint && joint->binding.covers(s_[host].axes.size(), s_[i]) ? joint : std::nullopt;
   }
 
   bool join(size_t host, size_t guest, const Joint& joint, bool behind) {
     const Binding& b = joint.binding;
     Ranges ranges;
-    if (!b.renamesOnly()) addRanges(s_[host], ranges), addRanges(s_[guest], ranges);
+    if (!b.renamesOnly()) addAxes(s_[host], ranges), addAxes(s_[guest], ranges);
     // the smaller of two stages is renamed, where that is all
     const auto stores = [](const Stage& s) { return s.inner.size() + s.outer.size(); };
     const auto back = stores(s_[guest]) > stores(s_[host]) ? b.inverse() : std::nullopt;
@@ -334,7 +327,7 @@ class Merger {
         if (mine.buffer() != its.buffer()) continue;
         std::optional<Joint> joint;
         if (add(joint, host, its.index(), i, mine.index()) &&
-            covers(joint->binding, s_[host].axes.size(), s_[i]))
+            joint->binding.covers(s_[host].axes.size(), s_[i]))
           return joint;
       }
     return {};

@@ -2,6 +2,7 @@
 // once, what a loop adds up is in registers, what the next tile reads is fetched while this one runs. Before and after, and what that saves.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <regex>
 
 #include "emit/llvm_text.h"
@@ -24,7 +25,7 @@ std::string llvmOf(const std::string& kernel) {
       emitLlvm(m, m.kernels.at(0), findTarget("cpu:avx2"), FastMath::None).text;
   return text.substr(0, text.find("\n}\n"));  // the tiles' function
 }
-int count(const std::string& text, const char* pattern) {
+int matches(const std::string& text, const char* pattern) {
   const std::regex r(pattern);
   return static_cast<int>(
       std::distance(std::sregex_iterator(text.begin(), text.end(), r), std::sregex_iterator()));
@@ -42,9 +43,9 @@ TEST(Loops, ValuesAreComputedOnceInABody) {
     }
   }
 })");
-  EXPECT_EQ(count(ir, "call [^\n]*@llvm.sqrt"), 1) << ir;
-  EXPECT_EQ(count(ir, "= load <8 x float>"), 1) << ir;
-  EXPECT_EQ(count(ir, "store <8 x float>"), 2) << ir;
+  EXPECT_EQ(matches(ir, "call [^\n]*@llvm.sqrt"), 1) << ir;
+  EXPECT_EQ(matches(ir, "= load <8 x float>"), 1) << ir;
+  EXPECT_EQ(matches(ir, "store <8 x float>"), 2) << ir;
 }
 
 /// One place counts for all three buffers, and what is 8 or 64 elements on is a constant further.
@@ -59,10 +60,10 @@ TEST(Loops, AddressesAreComputedOnceInABody) {
            inside + "\n    }\n  }\n}\n";
   };
   const std::string ir = llvmOf(kernel(body));
-  EXPECT_EQ(count(ir, "= mul i64 %c"), 1) << ir;                   // c * 8
-  EXPECT_EQ(count(ir, "= getelementptr float, ptr %x"), 1) << ir;  // and two constants behind it
-  EXPECT_EQ(count(ir, "= getelementptr i8"), 2) << ir;
-  EXPECT_EQ(count(ir, "= getelementptr float, ptr %y"), 1) << ir;
+  EXPECT_EQ(matches(ir, "= mul i64 %c"), 1) << ir;                   // c * 8
+  EXPECT_EQ(matches(ir, "= getelementptr float, ptr %x"), 1) << ir;  // and two constants behind it
+  EXPECT_EQ(matches(ir, "= getelementptr i8"), 2) << ir;
+  EXPECT_EQ(matches(ir, "= getelementptr float, ptr %y"), 1) << ir;
 }
 
 /// A register tile of 4 rows and 2 vectors: 16 loads are written, 6 are needed.
@@ -95,9 +96,9 @@ TEST(Loops, OperandsOfARegisterTileAreLoadedOnce) {
     }
   }
 })");
-  EXPECT_EQ(count(ir, "= load float"), 4) << ir;
-  EXPECT_EQ(count(ir, "= load <8 x float>, ptr %(b|at)"), 2) << ir;
-  EXPECT_EQ(count(ir, "= fmul <8 x float>"), 8) << ir;
+  EXPECT_EQ(matches(ir, "= load float"), 4) << ir;
+  EXPECT_EQ(matches(ir, "= load <8 x float>, ptr %(b|at)"), 2) << ir;
+  EXPECT_EQ(matches(ir, "= fmul <8 x float>"), 8) << ir;
 }
 
 /// What is stored between may be what is read: then it is read again.
@@ -111,7 +112,7 @@ TEST(Loops, AStoreForgetsWhatItMayHaveChanged) {
     }
   }
 })");
-  EXPECT_EQ(count(ir, "= load <8 x float>"), 4) << ir;  // x once, y twice, z once
+  EXPECT_EQ(matches(ir, "= load <8 x float>"), 4) << ir;  // x once, y twice, z once
 }
 
 // ---- scalar promotion
