@@ -93,6 +93,14 @@ std::optional<Binding> bindAxes(const std::vector<Expr>& hostIndex, const Stage&
   return out;
 }
 
+bool sameOrder(const std::vector<Expr>& a, const std::vector<Expr>& b, const Stage& s) {
+  const auto x = partsOf(a, s), y = partsOf(b, s);
+  if (!x || !y) return false;
+  Part left, right;
+  for (const Part& part : *x) left.insert(left.end(), part.begin(), part.end());
+  for (const Part& part : *y) right.insert(right.end(), part.begin(), part.end());
+  return left == right;
+}
 void splitAxes(Stage& s, const Binding& b) {
   if (b.split.empty()) return;
   std::vector<StageAxis> axes;

@@ -24,6 +24,8 @@ struct Binding {
 /// Nothing where an index is no sum that counts axes through, each once, or the two count differently.
 std::optional<Binding> bindAxes(const std::vector<Expr>& hostIndex, const Stage& host,
                                 const std::vector<Expr>& guestIndex, const Stage& guest);
+/// Do two indices of one stage count its axes through in the same order?
+bool sameOrder(const std::vector<Expr>&, const std::vector<Expr>&, const Stage&);
 /// The host's axes by the parts that the binding names.
 void splitAxes(Stage& host, const Binding&);
 bool sameIndex(const std::vector<Expr>&, const std::vector<Expr>&);

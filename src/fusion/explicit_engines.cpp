@@ -111,14 +111,17 @@ void ExplicitEvaluation::direct(size_t s, double points, double outer) {
       moveBytes("main", target_.scratch, 1, size * kDirectFactor);
   };
   for (const Touch& t : g_.stages[s].reads) one(t, false, points);
-  for (const Touch& t : g_.stages[s].writes)
+  const std::vector<Touch>& writes = g_.stages[s].writes;
+  for (size_t w = 0; w < writes.size(); w++) {
+    const Touch& t = writes[w];
     if (storedByUnit(static_cast<size_t>(t.buffer))) {
       const double size = outer * bytes(set_.buffers[t.buffer].type.dtype);
       count(true, size);
       moveBytes(target_.matrix.result, "main", 1, size);
     } else {
-      one(t, true, outer);
+      one(t, true, w < set_.stages[s].inner.size() ? points : outer);
     }
+  }
 }
 
 bool ExplicitEvaluation::movesFromMain(size_t s, double runs) {

@@ -315,7 +315,7 @@ class Merger {
     return true;
   }
   /// A map joins a nest of as many points that reads the same element at each of them, neither needing the other: the map's axes
-  /// may be reduced there, or split otherwise.
+  /// may be reduced there, or split otherwise. Not one that stores in another order than it reads: its nest is laid out for that.
   bool within(size_t host, size_t guest) {
     return isMap(guest) && known_[host].alive && known_[guest].alive &&
            known_[host].points == known_[guest].points && !known_[host].order[guest] &&
@@ -324,7 +324,8 @@ class Merger {
   std::optional<Joint> jointWithin(size_t i, size_t host) const {
     for (const Read& mine : known_[i].reads)
       for (const Read& its : known_[host].reads) {
-        if (mine.buffer() != its.buffer()) continue;
+        if (mine.buffer() != its.buffer() || !sameOrder(mine.index(), s_[i].inner[0].index, s_[i]))
+          continue;
         std::optional<Joint> joint;
         if (add(joint, host, its.index(), i, mine.index()) &&
             joint->binding.covers(s_[host].axes.size(), s_[i]))

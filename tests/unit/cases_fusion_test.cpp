@@ -152,6 +152,37 @@ TEST(CasesOfFusion, WhatIsExpensiveIsNotComputedForEachReader) {
   }
 }
 
+// ---- a norm in training form and a dropout of one value
+
+TEST(CasesOfFusion, TrainingNormAndDropoutReadTheirInputOnce) {
+  const int64_t n = 8, c = 112, hw = 24;
+  Builder b;
+  const Value x = b.input("x", {DType::F32, {n, c, hw, hw}}),
+              g = b.input("g", {DType::F32, {c, 1, 1}});
+  const auto mean = [&](const Value& v) {
+    return b.map(fmt::format("a / {}", n * hw * hw), {b.reduce("sum", v, {0, 2, 3})});
+  };
+  const Value m = mean(x), d = b.map("a - b", {x, m}), v = mean(b.map("a * a", {d}));
+  const Value norm = b.map("a / sqrt(b + 0.00001) * c", {d, v, b.broadcast(g, {n, c, hw, hw})});
+  const Value flat = b.reshape(x, {n, c * hw * hw});
+  const Value dropped =
+      b.map("select(xor(u32(d0 * 64512 + d1) * 2654435761, 77) % 10 < 3, 0, a / 0.7)", {flat});
+  b.graph.outputs = {norm, dropped, m, v};
+  const Graph graph = runPasses(b.graph, {});
+  for (const char* name : {"cpu:avx2", "cpu:avx512", "gpu-class"}) {
+    int64_t read = 0, written = 0, kernels = 0;
+    for (const Node& node : fuse(graph, findTarget(name), {}).graph.nodes)
+      if (const Group* group = node.as<Group>()) {
+        kernels++;
+        read += group->plan->cost.bytesRead;
+        written += group->plan->cost.bytesWritten;
+      }
+    EXPECT_EQ(kernels, 1) << name;
+    EXPECT_EQ(read, 4 * (n * c * hw * hw + c)) << name;
+    EXPECT_EQ(written, 4 * (2 * n * c * hw * hw + 2 * c)) << name;
+  }
+}
+
 // ---- softmax over the outer axis, written out
 
 TEST(CasesOfFusion, SoftmaxOverTheOuterAxisIsOneKernelOrSaysWhyNot) {

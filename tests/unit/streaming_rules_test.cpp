@@ -149,7 +149,7 @@ Graph graphOf(const Case& c) {
       "  %4 = contract a, b rd,dj->rj : f32[2x700]\n";
   for (size_t i = 0; i < text.size(); i++) {
     out += text[i];
-    if (text[i] == '%') out += static_cast<char>(text[++i] + 2);  // two nodes more stand before it
+    if (text[i] == '%') out += std::to_string(text[++i] - '0' + 2);  // two nodes more stand before
   }
   return parseGraph(out + "}\n", "case");
 }
