@@ -36,7 +36,7 @@ const KernelPass* findKernelPass(std::string_view name) {
 const std::vector<std::string>& kernelPipeline() {
   static const std::vector<std::string> names = {
       "simplify-kernel",  // what it decides need not be hoisted
-      "hoist"};
+      "split-guards", "hoist"};
   return names;
 }
 

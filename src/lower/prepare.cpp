@@ -7,6 +7,7 @@
 #include "lower/cut_chains.h"
 #include "lower/keep_read.h"
 #include "lower/lower.h"
+#include "lower/read_through.h"
 #include "schedule/layout.h"
 #include "support/check.h"
 
@@ -286,6 +287,7 @@ void narrowGrid(TileList& list, const Target& target) {
 GroupPlan prepare(const GroupPlan& in, const Target& target) {
   GroupPlan plan = in;
   for (TileList& list : plan.lists) keepRead(plan, list, target);
+  readThrough(plan, target);
   std::vector<Stage> stages;
   for (const TileList& list : plan.lists)
     stages.insert(stages.end(), list.stages.begin(), list.stages.end());

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "fusion/stages.h"
+#include "ir/bytes.h"
 #include "schedule/choose.h"
 #include "schedule/dot.h"
 #include "schedule/layout.h"
@@ -17,6 +18,8 @@ namespace {
 constexpr int64_t kSetBytes = 4096;  // lines that far apart share a set of L1
 constexpr int64_t kRowsOfSet =
     7;  // more rows of a register tile in one set push each other out (Zen 4, 14 rows: 113 -> 88 GFLOP/s)
+constexpr int64_t kNextRows =
+    2;  // steps of so many rows of an operand are still neighbours in memory
 constexpr double kPageSlots = 16;  // of a line from beyond L2 that no prefetcher expects
 constexpr double kCrowded = 0.25;  // so much slower
 
@@ -211,6 +214,29 @@ int pagesApart(const Stage& stage, const std::vector<StageAccess>& accesses, con
   return found;
 }
 
+/// Does the product read a far operand that isn't packed along the lanes, and nothing again for other lanes, with its rows the next axis in
+/// memory? Then lanes go by where that lies, line by line, as long as the panels stay near.
+bool walksLanes(const Stage& stage, const std::vector<StageAccess>& accesses,
+                const StageSchedule& s, const Target& target) {
+  const StageAxis& lanes = stage.axes[static_cast<size_t>(s.vectorAxis)];
+  const Level *l1 = target.level("l1"), *l2 = target.level("l2");
+  if (!l1 || !l2) return false;
+  bool walks = false;
+  int64_t panels = 0;
+  for (const StageAccess& a : accesses) {
+    if (!a.reduced || a.isStore) continue;
+    if (!mentions(a.index, lanes.var)) return false;
+    if (std::ranges::count(s.packed, a.buffer->name))
+      panels += panelBytes(stage, a.index, bytes(a.buffer->type.dtype));
+    else if (s.unrollAxis >= 0 && a.buffer->kind == PlanBuffer::Input)
+      walks |= strideAlong(*a.buffer, a.index, lanes.var) == 1 &&
+               bytesOf(a.buffer->type) > l2->bytes &&
+               strideAlong(*a.buffer, a.index, stage.axes[static_cast<size_t>(s.unrollAxis)].var)
+                       .value_or(INT64_MAX) <= kNextRows * lanes.extent;
+  }
+  return walks && panels <= l1->bytes / 4;
+}
+
 /// Which loads of a multiplication differ along two axes.
 std::vector<std::pair<bool, bool>> loadsAlong(const std::vector<StageAccess>& accesses,
                                               const StageAxis& lanes, const StageAxis* rows) {
@@ -310,10 +336,11 @@ StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, con
   }
   if (best.vectorAxis < 0) return chooseSimple(plan, list, stage, target);
   best.order = loopOrder(plan, stage, accesses, best.vectorAxis);
+  const bool lanesInside = walksLanes(stage, accesses, best, target);
   // Panels go outside of all that they don't depend on: one stays in a near cache while the rows go by.
   const auto rank = [&](int axis) {
-    if (stage.axes[axis].reduce) return 4;
-    if (axis == best.vectorAxis) return 1;
+    if (stage.axes[axis].reduce) return 5;
+    if (axis == best.vectorAxis) return lanesInside ? 4 : 1;
     if (axis == best.unrollAxis) return 3;
     for (const StageAccess& a : accesses)
       if (a.reduced &&
