@@ -60,7 +60,7 @@ class Splitter {
   }
 
   static bool splits(LoopMode m) { return m == LoopMode::Serial || m == LoopMode::Unroll; }
-  /// A tile's own plain loops, with lanes inside, not too long to be written several times.
+  /// The loops of one nest (what holds scratch is around several), with lanes inside, not too long to be written several times.
   static bool splittable(const Block& body) {
     bool lanes = false;
     return storesOf(body, lanes) <= kMostStores && lanes;
@@ -69,6 +69,7 @@ class Splitter {
     int64_t n = 0;
     for (const Stmt& s : body) {
       const For* f = s.as<For>();
+      if (const Buffer* b = allocOf(s); b && b->space != "reg") return kMostStores + 1;
       if (s.as<Sync>() || s.as<Intrin>() || (s.as<Copy>() && s.as<Copy>()->to) ||
           (f && f->mode >= LoopMode::Warp))
         return kMostStores + 1;
