@@ -208,7 +208,7 @@ Expr Rewriter::operator()(const Expr& e) {
     }
     return out;
   };
-  bool changed = false;
+  bool changed = false, folded = false;
   Expr now =
       std::visit(overloaded{[&](const Imm&) { return e; }, [&](const Var&) { return e; },
                             [&](const Load& l) {
@@ -216,15 +216,23 @@ Expr Rewriter::operator()(const Expr& e) {
                               return changed ? load(l.buffer, e.type(), std::move(index)) : e;
                             },
                             [&](const Cast& c) {
-                              Expr arg = (*this)(c.arg);
-                              return arg.get() == c.arg.get() ? e : cast(e.type(), std::move(arg));
+                              const Expr arg = (*this)(c.arg);
+                              if (arg.get() == c.arg.get()) return e;
+                              Expr made = cast(e.type(), arg);
+                              folded = made.get() == arg.get();
+                              return made;
                             },
                             [&](const Apply& a) {
-                              auto args = all(a.args, changed);
-                              return changed ? apply(a.op, std::move(args)) : e;
+                              const auto args = all(a.args, changed);
+                              if (!changed) return e;
+                              Expr made = apply(a.op, args);
+                              folded = std::ranges::any_of(
+                                  args, [&](const Expr& x) { return x.get() == made.get(); });
+                              return made;
                             }},
                  e->kind);
-  if (Expr r = replace_(e, now)) now = std::move(r);
+  if (!folded)  // x + 0 is x, which was replaced already
+    if (Expr r = replace_(e, now)) now = std::move(r);
   seen_.add(e.hash());
   done_.push_back(now);
   return now;

@@ -73,9 +73,9 @@ class Nest {
     const auto before = ranges_.find(v) == ranges_.end() ? std::nullopt : std::optional(ranges_[v]);
     ranges_[v] = {0, std::max<int64_t>(atMost - 1, 0)};
     Block body;
-    if (once) onlyZero_.insert_or_assign(v, Expr(0));
+    if (once) numbers_.insert_or_assign(v, Expr(0));
     inside(body);
-    if (once) onlyZero_.erase(v);
+    if (once) numbers_.erase(v);
     if (before)
       ranges_[v] = *before;
     else
@@ -500,10 +500,7 @@ class Nest {
     } else if (axis == schedule_.dotAxis) {
       groupLoop(axis, out, next);
     } else if (writesOut(axis)) {
-      for (int64_t step = 0; step < *asInteger(extent_[axis]); step++) {
-        at_[axisName(axis)] = low_[axis] + Expr(step);
-        next(out);
-      }
+      stepByStep(axis, out, next);
     } else {
       plainLoop(axis, out, next);
     }
@@ -515,6 +512,23 @@ class Nest {
     for (const int i : reduce_) points *= most(i);
     return asInteger(extent_[axis]) && most(axis) <= kFewSteps &&
            (uneven_ || (!stage_.contraction && !vectorIsReduce_ && points <= kFewPoints));
+  }
+
+  void stepByStep(int axis, Block& out, const Fill& inside) {
+    const std::string v = loopName(axis);
+    at_[axisName(axis)] = low_[axis] + var(v);
+    for (int64_t step = 0; step < *asInteger(extent_[axis]); step++) {
+      numbers_.insert_or_assign(v, Expr(step));
+      Block one;
+      inside(one);
+      const bool allocates = std::ranges::any_of(
+          one, [](const Stmt& x) { return std::holds_alternative<Alloc>(x.kind); });
+      if (allocates)
+        out.push_back({BlockStmt{std::move(one)}, ""});
+      else
+        for (Stmt& x : one) out.push_back(std::move(x));
+    }
+    numbers_.erase(v);
   }
 
   // ---- dot instructions
@@ -709,7 +723,7 @@ class Nest {
       if (!l || !buffers_.names.count(l->buffer)) return {};
       return load(buffers_.names.at(l->buffer), x.type(), buffers_.index(l->buffer, l->index));
     });
-    return simplify(onlyZero_.empty() ? named : substitute(named, onlyZero_), ranges_);
+    return simplify(numbers_.empty() ? named : substitute(named, numbers_), ranges_);
   }
 
   const Stage& stage_;
@@ -722,8 +736,9 @@ class Nest {
   bool vectorIsReduce_ = false, turned_ = false, uneven_ = false;
   int vectors_ = 1, unroll_ = 1, shared_ = 0;
   Expr mask_;
-  std::unordered_map<std::string, Expr> at_;        // axis -> coordinate
-  std::unordered_map<std::string, Expr> onlyZero_;  // variables of loops that run once
+  std::unordered_map<std::string, Expr> at_;  // axis -> coordinate
+  std::unordered_map<std::string, Expr>
+      numbers_;  // variables of loops that run once or are written out
 };
 
 }  // namespace

@@ -68,7 +68,7 @@ std::string repeatedLabels(Repeated& repeated, const Node& n, const Contract& c)
   std::string out;
   for (size_t d = 0; d < c.output.size(); d++) {
     const char l = c.output[d];
-    bool same = !isConstant(n.results[0].shape[d], 1);
+    bool same = asInteger(n.results[0].shape[d]).value_or(1) > 1;
     for (size_t i = 0; i < c.inputs.size() && same; i++)
       for (size_t a = 0; a < c.inputs[i].size() && same; a++)
         same = c.inputs[i][a] != l || repeated.along(n.operands[i], static_cast<int>(a));

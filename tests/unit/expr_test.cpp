@@ -57,6 +57,15 @@ TEST(Expr, SubstitutionIsOfAllVariablesAtOnce) {
   EXPECT_EQ(toText(substitute(parse("i * j"), {{"i", var("j")}, {"j", var("i")}})), "j * i");
 }
 
+TEST(Expr, WhatFoldsToAPartIsReplacedOnce) {
+  const auto longer = [](const Expr& now) -> Expr {
+    const Var* v = now.as<Var>();
+    return !v ? Expr() : v->name == "z" ? Expr(0) : var(v->name + v->name);
+  };
+  EXPECT_EQ(toText(rewrite(parse("i + z"), longer)), "ii");
+  EXPECT_EQ(toText(rewrite(parse("i + j"), longer)), "ii + jj");
+}
+
 TEST(Expr, ErrorsNameThePlace) {
   const auto message = [](std::string_view text) -> std::string {
     try {
