@@ -24,6 +24,7 @@ Simulated countedOf(const std::vector<Prepared>& parts, bool unfused) {
 }  // namespace
 
 int benchSimulated(const Options& options, const std::vector<Prepared>& parts) {
+  if (parts.empty()) userError("bench: the model computes nothing, expected something to time");
   if (options.given("--write-profile"))
     userError("--write-profile: {} is simulated: there are no measured times",
               parts[0].options.target.name);

@@ -125,6 +125,7 @@ class Body {
   Value loadGuarded(const Address&);
   Value loadVector(const Address&);
   std::optional<Address> steady(const Address&, std::vector<int64_t>& distances);
+  std::string wanted(const std::vector<std::vector<int>>& readers);
   Value loadPicked(const Address&, const std::vector<int64_t>& distances);
   bool isColumn(const Address&) const;
   Value loadColumn(const Address&);

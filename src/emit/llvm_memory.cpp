@@ -3,6 +3,7 @@
 
 #include "emit/llvm_body.h"
 #include "emit/prepare.h"
+#include "ir/lanes.h"
 #include "support/check.h"
 
 namespace tektite::llvm_text {
@@ -121,6 +122,45 @@ std::string Body::someLane() {
                    typeOf(mask_));
 }
 
+namespace {
+
+/// How the elements of lanes are read from two vectors of `n`: the first of the span and the last.
+struct Pick {
+  int64_t low, span;
+  int n = 1;
+  bool fits;
+  const std::vector<int64_t>& distances;
+
+  Pick(const std::vector<int64_t>& all, int lanes) : distances(all) {
+    const auto [least, most] = std::ranges::minmax_element(all);
+    low = *least;
+    span = *most - low + 1;
+    while (2 * n <= std::min<int64_t>(span, lanes)) n *= 2;
+    fits = span <= 2 * n;
+  }
+  int64_t from(int half) const { return half ? low + span - n : low; }
+  /// 0 ... n - 1: of the first elements, n ... 2 n - 1: of the last.
+  int64_t source(int lane) const {
+    const int64_t at = distances[lane] - low;
+    return at < n ? at : at - (span - n) + n;
+  }
+  /// The lanes that read each element of one of the two vectors.
+  std::vector<std::vector<int>> readers(int half) const {
+    std::vector<std::vector<int>> out(n);
+    for (int l = 0; l < static_cast<int>(distances.size()); l++)
+      if (source(l) / n == half) out[source(l) % n].push_back(l);
+    return out;
+  }
+};
+
+std::string shuffle(int count, const std::function<int64_t(int)>& at) {
+  std::string out;
+  for (int i = 0; i < count; i++) out += fmt::format("{}i32 {}", i ? ", " : "", at(i));
+  return fmt::format("<{} x i32> <{}>", count, out);
+}
+
+}  // namespace
+
 Value Body::loadFrom(const Address& a) {
   if (!lanes_ || !a.varies())
     return a.inRange || someOn_ || a.place->own ? loadScalar(a) : loadGuarded(a);
@@ -128,7 +168,7 @@ Value Body::loadFrom(const Address& a) {
   if (!a.offsets && isColumn(a)) return loadColumn(a);
   std::vector<int64_t> distances;
   const auto first = steady(a, distances);
-  return first ? loadPicked(*first, distances) : gather(a);
+  return first && Pick(distances, lanes_).fits ? loadPicked(*first, distances) : gather(a);
 }
 
 /// A column of a square block of registers, a row a lane?
@@ -216,85 +256,66 @@ Value Body::loadVector(const Address& a) {
   return scalars_.fromMemory(text, type, lanes_);
 }
 
-/// Lane 0's element and how far the other lanes' lie from it, where these distances are constants: of strides, and of indices that divide
+/// Lane 0's element, and how far the other lanes' lie from it, where these distances are constants: of strides, and of indices that divide
 /// the lane's number (an image that is enlarged).
 std::optional<Address> Body::steady(const Address& a, std::vector<int64_t>& distances) {
   distances.clear();
-  Address first = a;
+  Address first{a.place, a.base, a.constant};
+  first.unit = a.unit;
+  first.inRange = a.inRange;
   if (!a.offsets) {
     for (int l = 0; l < lanes_; l++) distances.push_back(l * a.lane);
     return first;
   }
   if (!loadsOf(a.offsets).empty()) return std::nullopt;
-  const auto at = [&](int l) {
+  auto places = lanePlaces(lanes_, [&](int l) {
     return linearOf(facts().simplify(substitute(a.offsets, {{laneVariable_, Expr(l)}})));
-  };
-  Linear start = at(0);
-  for (int l = 0; l < lanes_; l++) {
-    const Linear way = plus(at(l), start, -1);
-    if (!way.terms.empty()) return std::nullopt;
-    distances.push_back(way.constant);
-  }
-  first.constant = std::exchange(start.constant, 0);
-  first.base = start.terms.empty() ? Expr() : toExpr(start);
-  first.lane = 0;
+  });
+  if (!places) return std::nullopt;
+  distances = std::move(places->distances);
+  first.constant = std::exchange(places->first.constant, 0);
+  first.base = places->first.terms.empty() ? Expr() : toExpr(places->first);
   first.unit = 1;
   return first;
 }
 
-/// Lanes at constant distances from lane 0 whose elements lie in two vectors' span: the first of them and the last, and a shuffle. Nothing
-/// beside them is touched.
+/// The mask of a vector's elements that lanes which are on read: `readers` of each.
+std::string Body::wanted(const std::vector<std::vector<int>>& readers) {
+  const int n = static_cast<int>(readers.size());
+  size_t rounds = 0;
+  for (const auto& lanes : readers) rounds = std::max(rounds, lanes.size());
+  std::string on;
+  for (size_t r = 0; r < rounds; r++) {
+    const std::string some =
+        out_.set("on", "shufflevector {}, {} zeroinitializer, {}", typed(mask_), typeOf(mask_),
+                 shuffle(n, [&](int i) { return r < readers[i].size() ? readers[i][r] : lanes_; }));
+    on = on.empty() ? some : out_.set("on", "or <{} x i1> {}, {}", n, on, some);
+  }
+  return on;
+}
+
+/// Lanes whose elements lie in two vectors' span: the first of them and the last, and a shuffle. Nothing beside them is touched.
 Value Body::loadPicked(const Address& a, const std::vector<int64_t>& distances) {
-  const auto [least, most] = std::minmax_element(distances.begin(), distances.end());
-  const int64_t low = *least, span = *most - low + 1;
-  int n = 1;
-  while (2 * n <= std::min<int64_t>(span, lanes_)) n *= 2;
-  if (span > 2 * n) return gather(a);
+  const Pick pick(distances, lanes_);
   const DType type = a.place->type;
+  const int n = pick.n;
   const std::string vector = memoryType(type, n);
-  const auto list = [](int count, const std::function<int64_t(int)>& at) {
-    std::string out;
-    for (int i = 0; i < count; i++) out += fmt::format("{}i32 {}", i ? ", " : "", at(i));
-    return fmt::format("<{} x i32> <{}>", count, out);
-  };
-  const auto source =
-      [&](int lane) {  // 0 ... n - 1: of the first elements, n ... 2 n - 1: the last
-        const int64_t at = distances[lane] - low;
-        return at < n ? at : at - (span - n) + n;
-      };
-  /// Elements of one of the two vectors that lanes which are on want.
-  const auto wanted = [&](int half) {
-    std::vector<std::vector<int>> lanesOf(n);
-    size_t rounds = 0;
-    for (int l = 0; l < lanes_; l++)
-      if (source(l) / n == half) {
-        lanesOf[source(l) % n].push_back(l);
-        rounds = std::max(rounds, lanesOf[source(l) % n].size());
-      }
-    std::string on;
-    for (size_t r = 0; r < rounds; r++) {
-      const std::string some =
-          out_.set("on", "shufflevector {}, {} zeroinitializer, {}", typed(mask_), typeOf(mask_),
-                   list(n, [&](int i) { return r < lanesOf[i].size() ? lanesOf[i][r] : lanes_; }));
-      on = on.empty() ? some : out_.set("on", "or <{} x i1> {}, {}", n, on, some);
-    }
-    return on;
-  };
   const auto read = [&](int half) {
-    const int64_t from = half ? low + span - n : low;
+    const int64_t from = pick.from(half);
     if (a.inRange)
       return out_.set(a.place->name, "load {}, ptr {}, align {}", vector, pointer(a, from),
                       alignOf(a, from));
-    return out_.call(a.place->name, vector,
-                     fmt::format("llvm.masked.load.{}.p0", memorySuffix(type, n)),
-                     fmt::format("ptr {}, i32 {}, <{} x i1> {}, {} zeroinitializer",
-                                 pointer(a, from), alignOf(a, from), n, wanted(half), vector),
-                     fmt::format("ptr, i32, <{} x i1>, {}", n, vector));
+    return out_.call(
+        a.place->name, vector, fmt::format("llvm.masked.load.{}.p0", memorySuffix(type, n)),
+        fmt::format("ptr {}, i32 {}, <{} x i1> {}, {} zeroinitializer", pointer(a, from),
+                    alignOf(a, from), n, wanted(pick.readers(half)), vector),
+        fmt::format("ptr, i32, <{} x i1>, {}", n, vector));
   };
-  const std::string first = read(0), last = span > n ? read(1) : "poison";
-  return scalars_.fromMemory(out_.set(a.place->name, "shufflevector {0} {1}, {0} {2}, {3}", vector,
-                                      first, last, list(lanes_, source)),
-                             type, lanes_);
+  const std::string first = read(0), last = pick.span > n ? read(1) : "poison";
+  return scalars_.fromMemory(
+      out_.set(a.place->name, "shufflevector {0} {1}, {0} {2}, {3}", vector, first, last,
+               shuffle(lanes_, [&](int l) { return pick.source(l); })),
+      type, lanes_);
 }
 
 std::string Body::pointers(const Address& a) {

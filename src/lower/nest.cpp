@@ -200,8 +200,8 @@ class Nest {
              [&](Block& inner) { block(inner, (from + var(v)) * step, schedule_.vectors, false); });
     };
     const auto count = asInteger(full);
-    const bool apart = uneven_ && constant && *count > 0;
-    if (apart) {
+    const bool endsOut = uneven_ && constant && *count > 0;
+    if (endsOut) {
       blocks(0, 1, 1);
       blocks(1, Expr(std::max<int64_t>(*count - 2, 0)), *count - 2);
       if (*count > 1) blocks(Expr(*count - 1), 1, 1);
@@ -219,9 +219,9 @@ class Nest {
     const Expr rest = simplify(
         floorDiv(n - full * Expr(width) + Expr(schedule_.lanes - 1), schedule_.lanes), ranges_);
     const bool mask = !constant || *constant % width % schedule_.lanes;
-    const int64_t each = apart ? 1 : schedule_.vectors;  // vectors left over that a loop takes
-    for (int64_t done = 0; done < (apart ? *asInteger(rest) : 1); done++)
-      serial(out, v, apart ? Expr(1) : rest, each, [&](Block& inner) {
+    const int64_t each = endsOut ? 1 : schedule_.vectors;  // vectors left over that a loop takes
+    for (int64_t done = 0; done < (endsOut ? *asInteger(rest) : 1); done++)
+      serial(out, v, endsOut ? Expr(1) : rest, each, [&](Block& inner) {
         block(inner, full * Expr(width) + (var(v) + Expr(done)) * Expr(int64_t{schedule_.lanes}), 1,
               mask);
       });
@@ -510,8 +510,8 @@ class Nest {
   bool writesOut(int axis) const {
     int64_t points = 1;
     for (const int i : reduce_) points *= most(i);
-    return asInteger(extent_[axis]) && most(axis) <= kFewSteps &&
-           (uneven_ || (!stage_.contraction && !vectorIsReduce_ && points <= kFewPoints));
+    return asInteger(extent_[axis]) && most(axis) <= kFewSteps && points <= kFewPoints &&
+           (uneven_ || (!stage_.contraction && !vectorIsReduce_));
   }
 
   void stepByStep(int axis, Block& out, const Fill& inside) {

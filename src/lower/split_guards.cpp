@@ -8,7 +8,8 @@
 namespace tektite {
 namespace {
 
-constexpr int64_t kMostStores = 256;  // written out, of a body that is copied
+constexpr int64_t kMostStores = 256;  // written out, of all copies of a body together
+constexpr int64_t kParts = 3;         // of a loop that is split, at most
 constexpr int64_t kFar = 1 << 30;     // bounds that say something
 
 /// Splits loops around vector loops where a guard changes its answer: the iterations for which all guards hold whatever happens inside come
@@ -61,9 +62,9 @@ class Splitter {
 
   static bool splits(LoopMode m) { return m == LoopMode::Serial || m == LoopMode::Unroll; }
   /// The loops of one nest (what holds scratch is around several), with lanes inside, not too long to be written several times.
-  static bool splittable(const Block& body) {
+  bool splittable(const Block& body) const {
     bool lanes = false;
-    return storesOf(body, lanes) <= kMostStores && lanes;
+    return storesOf(body, lanes) * copies_ * kParts <= kMostStores && lanes;
   }
   static int64_t storesOf(const Block& body, bool& lanes) {
     int64_t n = 0;
@@ -94,6 +95,7 @@ class Splitter {
     const Interval n = boundsOf(f.extent, ranges_), inside = boundsOf(last - first, ranges_);
     if (atoms.empty() || inside.low * 2 < n.high) return {within(s, true)};
     changed_ = true;
+    copies_ *= kParts;
     Block out;
     const auto add = [&](const Expr& start, const Expr& end, const std::vector<Atom>& known,
                          bool holds) {
@@ -107,6 +109,7 @@ class Splitter {
     add(0, first, deciding(atoms, true), false);
     add(first, last, atoms, true);
     add(last, f.extent, deciding(atoms, false), false);
+    copies_ /= kParts;
     return out;
   }
 
@@ -213,6 +216,7 @@ class Splitter {
   }
 
   Ranges ranges_;
+  int64_t copies_ = 1;  // of what is looked at, by the loops around it that were split
   bool changed_ = false;
 };
 

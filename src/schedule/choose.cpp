@@ -96,19 +96,25 @@ std::vector<int> loopOrder(const GroupPlan& plan, const Stage& stage,
 
 namespace {
 
-/// Vector work of one point if lanes run along the axis: contiguous accesses cost their share, loads from two vectors' span
-/// both and a shuffle, others a gather.
+constexpr double kPair = 2.5;  // two loads and a shuffle, of a contiguous load
+
+/// What an access costs a vector of lanes along the variable: nothing much where it is the same, a load, two and a shuffle, or a gather.
+double costOfVector(const StageAccess& x, const std::string& var, int lanes) {
+  const auto step = strideAlong(*x.buffer, x.index, var);
+  const double apart = 0.75 * lanes;
+  if (step == 0 || step == 1) return step == 0 ? 0.25 : 1;
+  const bool pair = !x.isStore && nearAlong(*x.buffer, x.index, var, lanes);
+  return pair ? std::min(kPair, apart) : apart;
+}
+
+/// Vector work of one point if lanes run along the axis: each access its share.
 double costAlong(const Stage& stage, const std::vector<StageAccess>& accesses, int axis,
                  int lanes) {
   const StageAxis& a = stage.axes[axis];
   const int64_t n = std::min(a.region.size, a.extent);
   double cost = 0;
   for (const StageAccess& x : accesses) {
-    const auto step = strideAlong(*x.buffer, x.index, a.var);
-    const bool pair =
-        step != 0 && step != 1 && !x.isStore && nearAlong(*x.buffer, x.index, a.var, lanes);
-    const double vector = step == 0 ? 0.25 : step == 1 ? 1 : pair ? 2.5 : 0.75 * lanes;
-    cost += vector * (x.reduced || stage.accumulators.empty() ? 1 : 0.2);
+    cost += costOfVector(x, a.var, lanes) * (x.reduced || stage.accumulators.empty() ? 1 : 0.2);
   }
   cost = (cost + 1) / lanes / usedShare(n, lanes);
   if (a.reduce) cost += 3.0 * std::log2(lanes) / static_cast<double>(std::max<int64_t>(n, 1));
@@ -125,9 +131,9 @@ double costTurned(const TileList& list, const Stage& stage,
     return -1;
   double cost = 1;
   for (const StageAccess& x : accesses) {
-    const auto step = strideAlong(*x.buffer, x.index, stage.axes[x.isStore ? to : from].var);
-    if (x.isStore && step != 1) return -1;
-    cost += x.isStore ? 1 + std::log2(lanes) : step == 0 ? 0.25 : step == 1 ? 1 : 0.75 * lanes;
+    const std::string& along = stage.axes[x.isStore ? to : from].var;
+    if (x.isStore && strideAlong(*x.buffer, x.index, along) != 1) return -1;
+    cost += x.isStore ? 1 + std::log2(lanes) : costOfVector(x, along, lanes);
   }
   return cost / lanes / usedShare(smallestExtent(stage.axes[from], list), lanes) /
          usedShare(smallestExtent(stage.axes[to], list), lanes);

@@ -214,6 +214,10 @@ int pagesApart(const Stage& stage, const std::vector<StageAccess>& accesses, con
   return found;
 }
 
+bool areNext(const std::optional<int64_t>& rows, const StageAxis& lanes) {
+  return rows && *rows > 0 && *rows <= kNextRows * lanes.extent;
+}
+
 /// Does the product read a far operand that isn't packed along the lanes, and nothing again for other lanes, with its rows the next axis in
 /// memory? Then lanes go by where that lies, line by line, as long as the panels stay near.
 bool walksLanes(const Stage& stage, const std::vector<StageAccess>& accesses,
@@ -229,10 +233,11 @@ bool walksLanes(const Stage& stage, const std::vector<StageAccess>& accesses,
     if (std::ranges::count(s.packed, a.buffer->name))
       panels += panelBytes(stage, a.index, bytes(a.buffer->type.dtype));
     else if (s.unrollAxis >= 0 && a.buffer->kind == PlanBuffer::Input)
-      walks |= strideAlong(*a.buffer, a.index, lanes.var) == 1 &&
-               bytesOf(a.buffer->type) > l2->bytes &&
-               strideAlong(*a.buffer, a.index, stage.axes[static_cast<size_t>(s.unrollAxis)].var)
-                       .value_or(INT64_MAX) <= kNextRows * lanes.extent;
+      walks |=
+          strideAlong(*a.buffer, a.index, lanes.var) == 1 && bytesOf(a.buffer->type) > l2->bytes &&
+          areNext(
+              strideAlong(*a.buffer, a.index, stage.axes[static_cast<size_t>(s.unrollAxis)].var),
+              lanes);
   }
   return walks && panels <= l1->bytes / 4;
 }

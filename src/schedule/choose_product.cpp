@@ -203,7 +203,7 @@ void chooseProduct(const GroupPlan& plan, const Stage& stage,
   }
   s.product = best;
   for (const MatrixProduct& unit : kMatrixProducts)
-    if (unit.operand != DType::F32 || numerics == Numerics::Fast)
+    if (numerics == Numerics::Fast || (numerics == Numerics::Ordered && unit.operand != DType::F32))
       chooseMatrix(stage, s, *found, unit, otherwise, threads, room, target);
   if (s.product.on() && std::ranges::count(target.queues, kCopyQueue))
     for (TeamOperand* o : {&s.product.rows, &s.product.columns})

@@ -165,9 +165,11 @@ TeamStage chooseStage(const GroupPlan& plan, const Stage& stage, const Target& t
   std::vector<StageAccess> reduced;
   for (const StageAccess& a : accesses)
     if (a.reduced) reduced.push_back(a);
-  sortByStride(stage, reduced, s.reduce);
+  const bool inOrder = keepsOrder(plan, stage);
+  if (!inOrder) sortByStride(stage, reduced, s.reduce);
   s.together = affine(stage, accesses) ? static_cast<int>(s.reduce.size()) : !s.reduce.empty();
-  if (!s.reduce.empty()) s.group = groupOf(stage, accesses, s, independent, threads, target.warp);
+  if (!s.reduce.empty() && !inOrder)
+    s.group = groupOf(stage, accesses, s, independent, threads, target.warp);
   s.shuffles = s.group >= target.warp && target.warp > 1 && joinsByInstructions(stage, target);
   if (s.serial.empty())
     chooseProduct(plan, stage, accesses, s,

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "ir/facts.h"
+#include "ir/lanes.h"
 #include "support/check.h"
 
 namespace tektite {
@@ -71,19 +71,13 @@ bool nearAlong(const PlanBuffer& b, const std::vector<Expr>& index, const std::s
     if (!a || (a->op != Op::Min && a->op != Op::Max)) return {};
     return asInteger(a->args[1]) ? a->args[0] : asInteger(a->args[0]) ? a->args[1] : Expr();
   });
-  const auto at = [&](int l) {
+  const auto places = lanePlaces(lanes, [&](int l) {
     return linearOf(
         simplify(substitute(free, {{var, tektite::var(var) * Expr(lanes) + Expr(l)}}), {}));
-  };
-  const Linear first = at(0);
-  int64_t least = 0, most = 0;
-  for (int l = 1; l < lanes; l++) {
-    const Linear way = plus(at(l), first, -1);
-    if (!way.terms.empty()) return false;
-    least = std::min(least, way.constant);
-    most = std::max(most, way.constant);
-  }
-  return most - least < 2 * lanes;
+  });
+  if (!places) return false;
+  const auto [least, most] = std::ranges::minmax_element(places->distances);
+  return *most - *least < 2 * lanes;
 }
 
 bool crowdsSets(const PlanBuffer& b, const std::vector<Expr>& index, const Stage& stage,

@@ -73,7 +73,7 @@ void Walk::intrin(const CodeStmt& s, const Intrin& i) {
     values.emplace(def.dims[k].name, Expr(n));
   }
   const MatrixUnit& unit = target_.matrix;
-  if (i.queue != unit.engine) {
+  if (unit.engine.empty() || i.queue != unit.engine) {
     const double cycles = target_.vectorStartCycles / target_.hertz;
     return occupy(i.queue.empty() ? "vector" : i.queue, i.queue, cycles, 0, i.name);
   }
