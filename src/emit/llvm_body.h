@@ -124,7 +124,11 @@ class Body {
   Value loadScalar(const Address&);
   Value loadGuarded(const Address&);
   Value loadVector(const Address&);
-  std::optional<Address> steady(const Address&, std::vector<int64_t>& distances);
+  struct Steady {
+    Address first;  ///< lane 0's
+    std::vector<int64_t> distances;
+  };
+  std::optional<Steady> steady(const Address&);
   std::string wanted(const std::vector<std::vector<int>>& readers);
   Value loadPicked(const Address&, const std::vector<int64_t>& distances);
   bool isColumn(const Address&) const;

@@ -166,9 +166,9 @@ Value Body::loadFrom(const Address& a) {
     return a.inRange || someOn_ || a.place->own ? loadScalar(a) : loadGuarded(a);
   if (a.lane == 1) return loadVector(a);
   if (!a.offsets && isColumn(a)) return loadColumn(a);
-  std::vector<int64_t> distances;
-  const auto first = steady(a, distances);
-  return first && Pick(distances, lanes_).fits ? loadPicked(*first, distances) : gather(a);
+  const auto lanes = steady(a);
+  return lanes && Pick(lanes->distances, lanes_).fits ? loadPicked(lanes->first, lanes->distances)
+                                                      : gather(a);
 }
 
 /// A column of a square block of registers, a row a lane?
@@ -258,25 +258,24 @@ Value Body::loadVector(const Address& a) {
 
 /// Lane 0's element, and how far the other lanes' lie from it, where these distances are constants: of strides, and of indices that divide
 /// the lane's number (an image that is enlarged).
-std::optional<Address> Body::steady(const Address& a, std::vector<int64_t>& distances) {
-  distances.clear();
-  Address first{a.place, a.base, a.constant};
-  first.unit = a.unit;
-  first.inRange = a.inRange;
+std::optional<Body::Steady> Body::steady(const Address& a) {
+  Steady out{a, {}};
+  out.first.lane = 0;
   if (!a.offsets) {
-    for (int l = 0; l < lanes_; l++) distances.push_back(l * a.lane);
-    return first;
+    for (int l = 0; l < lanes_; l++) out.distances.push_back(l * a.lane);
+    return out;
   }
   if (!loadsOf(a.offsets).empty()) return std::nullopt;
   auto places = lanePlaces(lanes_, [&](int l) {
     return linearOf(facts().simplify(substitute(a.offsets, {{laneVariable_, Expr(l)}})));
   });
   if (!places) return std::nullopt;
-  distances = std::move(places->distances);
-  first.constant = std::exchange(places->first.constant, 0);
-  first.base = places->first.terms.empty() ? Expr() : toExpr(places->first);
-  first.unit = 1;
-  return first;
+  out.distances = std::move(places->distances);
+  out.first.offsets = {};
+  out.first.constant = std::exchange(places->first.constant, 0);
+  out.first.base = places->first.terms.empty() ? Expr() : toExpr(places->first);
+  out.first.unit = 1;
+  return out;
 }
 
 /// The mask of a vector's elements that lanes which are on read: `readers` of each.

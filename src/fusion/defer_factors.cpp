@@ -80,9 +80,7 @@ class Deferring {
       if (a.combine.name != "sum" || a.values.size() != 1 || loads.size() != 1 ||
           timesIn(a.values[0], loads[0]) != 1)
         return {};
-      std::unordered_map<std::string, Expr> at;
-      for (size_t d = 0; d < store.index.size(); d++)
-        if (const Var* v = store.index[d].as<Var>()) at[v->name] = loads[0].as<Load>()->index[d];
+      const auto at = axesAt(store.index, loads[0].as<Load>()->index);
       const Expr factor = substitute(p.factor, at), base = substitute(p.load, at);
       for (const std::string& v : freeVars(factor))
         if (std::ranges::any_of(reader.axes,

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "fusion/stages.h"
+
 namespace tektite {
 namespace {
 
@@ -64,14 +66,6 @@ class Comparison {
   }
 };
 
-std::unordered_map<std::string, Expr> names(const std::vector<Expr>& stored,
-                                            const std::vector<Expr>& read) {
-  std::unordered_map<std::string, Expr> out;
-  for (size_t d = 0; d < stored.size(); d++)
-    if (const Var* v = stored[d].as<Var>()) out[v->name] = read[d];
-  return out;
-}
-
 }  // namespace
 
 std::optional<std::set<std::string>> reducedAxes(const Pair& p, const Expr& values,
@@ -82,9 +76,10 @@ std::optional<std::set<std::string>> reducedAxes(const Pair& p, const Expr& valu
   const Expr written = rewrite(value, [&](const Expr& e) -> Expr {
     const Load* l = e.as<Load>();
     const auto store = l ? std::ranges::find(stores, l->buffer, &StageStore::buffer) : stores.end();
-    return store == stores.end() ? Expr() : substitute(store->value, names(store->index, l->index));
+    return store == stores.end() ? Expr()
+                                 : substitute(store->value, axesAt(store->index, l->index));
   });
-  auto to = names(stored, read);
+  auto to = axesAt(stored, read);
   for (const StageAxis& a : p.walk.in.stages[p.from].axes)
     if (a.reduce) to[a.var] = var(opened(a.var));
   Comparison comparison(p);

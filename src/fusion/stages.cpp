@@ -354,6 +354,14 @@ void change(Stage& s, const std::function<Expr(const Expr&)>& to) {
   for (Accumulator& a : s.accumulators)
     for (Expr& e : a.values) e = to(e);
 }
+std::unordered_map<std::string, Expr> axesAt(const std::vector<Expr>& stored,
+                                             const std::vector<Expr>& read) {
+  std::unordered_map<std::string, Expr> out;
+  for (size_t d = 0; d < stored.size(); d++)
+    if (const Var* v = stored[d].as<Var>()) out[v->name] = read[d];
+  return out;
+}
+
 Stage mapped(Stage s, const std::function<Expr(const Expr&)>& to) {
   change(s, to);
   return s;

@@ -1,6 +1,7 @@
 #pragma once
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "fusion/defs.h"
@@ -32,6 +33,9 @@ std::set<std::string> buffersOf(const std::vector<Stage>&);
 bool hasReuse(const Stage&);
 /// Makes every expression of a stage what `to` makes of it.
 void change(Stage&, const std::function<Expr(const Expr&)>& to);
+/// What a stage's axes are where the element that it stores at `stored` is the one at `read`, as far as an axis alone is an index.
+std::unordered_map<std::string, Expr> axesAt(const std::vector<Expr>& stored,
+                                             const std::vector<Expr>& read);
 Stage mapped(Stage, const std::function<Expr(const Expr&)>& to);
 
 }  // namespace tektite

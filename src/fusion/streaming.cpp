@@ -266,9 +266,7 @@ class Streaming {
       const Var* at = l.index[from.dim].as<Var>();
       if (!at || at->name != w_.in.stages[s].axes[w_.axis[s]].var) return {};
       Change c = from.change;
-      std::unordered_map<std::string, Expr> to;
-      for (size_t d = 0; d < l.index.size(); d++)
-        if (const Var* v = from.index[d].as<Var>()) to[v->name] = l.index[d];
+      const auto to = axesAt(from.index, l.index);
       for (Change::Term& t : c.scales)
         for (Expr& e : t.index) e = substitute(e, to);
       return c;

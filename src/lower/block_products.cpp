@@ -47,7 +47,7 @@ std::optional<Product> productIn(const GroupPlan& plan, const TileList& list) {
     } else if (strideAlong(plan.buffer(s.outer[0].buffer), s.outer[0].index, s.axes[a].var) == 1) {
       p.columns = a;
     } else {
-      p.rows *= std::min(s.axes[a].region.size, s.axes[a].extent);
+      p.rows *= sizeOf(s.axes[a]);
     }
   }
   if (p.depth == s.axes.size() || p.columns == s.axes.size()) return {};
@@ -70,7 +70,7 @@ std::optional<Product> productIn(const GroupPlan& plan, const TileList& list) {
 /// Cuts an axis of the stage by a new innermost tile loop; the stage moves inside.
 void cut(TileList& list, Stage& s, size_t axis, const char* name, int64_t size) {
   Region& r = s.axes[axis].region;
-  list.tiles.push_back({name, std::min(r.size, s.axes[axis].extent), size, false});
+  list.tiles.push_back({name, sizeOf(s.axes[axis]), size, false});
   r = {r.base + var(name) * Expr(size), size};
   s.depth++;
 }
@@ -80,8 +80,6 @@ struct Cuts {
   int64_t columns, depth, rows;
   size_t rowAxis;
 };
-
-int64_t sizeOf(const StageAxis& a) { return std::min(a.region.size, a.extent); }
 
 /// The largest size up to `most` that may cut an axis: parts of a tile end where the tile does.
 int64_t partOf(const StageAxis& a, int64_t most, int64_t unit) {

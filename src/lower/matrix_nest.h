@@ -12,6 +12,17 @@ inline Stmt loopOver(std::string v, Expr extent, Block body) {
   return {For{std::move(v), std::move(extent), LoopMode::Serial, std::move(body)}, ""};
 }
 
+inline void addParam(IntrinDef& to, Param::Mode mode, std::string name, DType type,
+                     std::vector<Expr> shape, const std::string& space) {
+  Buffer b;
+  b.name = std::move(name);
+  b.type = type;
+  b.shape = std::move(shape);
+  b.space = space;
+  to.params.push_back({mode, std::move(b)});
+  to.isDim.push_back(false);
+}
+
 /// A product by the matrix unit: blocks of results, each summed up tile by tile along the depth, operands fed in halves.
 class ProductNest {
  public:

@@ -195,13 +195,7 @@ Block ProductNest::outputCalls(const std::vector<Along>& loops, size_t from,
   };
   const auto param = [&](Param::Mode mode, const std::string& name, DType type,
                          std::vector<Expr> shape, const std::string& space, Ref first) {
-    Buffer b;
-    b.name = name;
-    b.type = type;
-    b.shape = std::move(shape);
-    b.space = space;
-    d.params.push_back({mode, std::move(b)});
-    d.isDim.push_back(false);
+    addParam(d, mode, name, type, std::move(shape), space);
     call.args.emplace_back().value = std::move(first);
   };
   const StageStore& s = stage_.outer[0];

@@ -84,21 +84,12 @@ std::string ProductNest::instruction() {
   IntrinDef d;
   d.name = name;
   d.dims = {{"first", 0, 1}, {"m", 1, kMost}, {"n", 1, kMost}, {"k", 1, kMost}};
-  const auto param = [&](Param::Mode mode, const char* n, DType t, std::vector<Expr> shape,
-                         const std::string& space) {
-    Buffer buffer;
-    buffer.name = n;
-    buffer.type = t;
-    buffer.shape = std::move(shape);
-    buffer.space = space;
-    d.params.push_back({mode, std::move(buffer)});
-  };
+  d.isDim.assign(d.dims.size(), true);
   std::vector<Expr> ofLeft = {var("m"), var("k")}, left = {var("i"), var("p")};
   if (tile_.each) ofLeft.push_back(var("n")), left.push_back(var("j"));
-  param(Param::InOut, "c", acc, {var("m"), var("n")}, unit_.result);
-  param(Param::In, "a", a, ofLeft, unit_.left);
-  param(Param::In, "b", b, {var("k"), var("n")}, unit_.right);
-  d.isDim = {true, true, true, true, false, false, false};
+  addParam(d, Param::InOut, "c", acc, {var("m"), var("n")}, unit_.result);
+  addParam(d, Param::In, "a", a, ofLeft, unit_.left);
+  addParam(d, Param::In, "b", b, {var("k"), var("n")}, unit_.right);
   const auto as = [&](const Expr& e) { return e.type() == acc ? e : cast(acc, e); };
   const Ref c{"c", {var("i"), var("j")}};
   Block zero, add, body;

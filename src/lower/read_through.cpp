@@ -5,6 +5,7 @@
 
 #include "fusion/orders.h"
 #include "fusion/stages.h"
+#include "schedule/layout.h"
 #include "schedule/schedule.h"
 
 namespace tektite {
@@ -23,14 +24,9 @@ struct PaddedCopy {
 
 bool isAxisOrZero(const Expr& e) { return e.as<Var>() || isConstant(e, 0); }
 
-int64_t elementsOf(const PlanBuffer& b) {
-  int64_t n = 1;
-  for (const Region& r : b.region) n *= r.size;
-  return n;
-}
 int64_t pointsOf(const Stage& s) {
   int64_t n = 1;
-  for (const StageAxis& a : s.axes) n *= std::min(a.region.size, a.extent);
+  for (const StageAxis& a : s.axes) n *= sizeOf(a);
   return n;
 }
 
@@ -67,7 +63,7 @@ std::optional<PaddedCopy> copyAt(const GroupPlan& plan, const TileList& list, si
   if (out.reader <= k || out.reader == list.stages.size()) return {};
   const Stage& reader = list.stages[out.reader];
   if (!reader.contraction || reader.depth != s.depth || reader.after || !reader.inner.empty() ||
-      pointsOf(reader) > kFewUses * elementsOf(b))
+      pointsOf(reader) * bytes(b.type.dtype) > kFewUses * memoryBytes(b))
     return {};
   return out;
 }
@@ -128,10 +124,9 @@ void readSource(Stage& reader, const PaddedCopy& copy) {
     return rewrite(e, [&](const Expr& x) -> Expr {
       const Load* l = x.as<Load>();
       if (!l || l->buffer != copy.buffer) return {};
-      std::unordered_map<std::string, Expr> at;
-      for (size_t d = 0; d < l->index.size(); d++)
-        if (const Var* v = copy.axes[d].as<Var>()) at[v->name] = l->index[d];
-      return simplify(substitute(select(copy.inside, copy.value, copy.fill), at), ranges);
+      return simplify(
+          substitute(select(copy.inside, copy.value, copy.fill), axesAt(copy.axes, l->index)),
+          ranges);
     });
   });
 }

@@ -1,13 +1,13 @@
 #include "lower/team_intrins.h"
 
 #include "ir/kernel_walk.h"
+#include "schedule/team.h"
 #include "support/check.h"
 
 namespace tektite {
 namespace {
 
-/// What instructions of a warp mean. Butterflies leave the same bits in all lanes. tf32 has 10 binary digits behind the point; halves round
-/// away from zero.
+/// What instructions of a warp mean, whatever they multiply. Butterflies leave the same bits in all lanes.
 const char* const kMeanings = R"(
 intrin warp.max(inout v: f32[32]@reg) {
   for s in 5 serial {
@@ -30,75 +30,6 @@ intrin mma.zero(out d: f32[16x8]@frag) {
     }
   }
 }
-intrin mma.load_a(out d: f16[16x16]@frag, s: f16[16x16]@shared) {
-  for i in 16 parallel {
-    for k in 16 parallel {
-      d[i, k] = s[i, k]
-    }
-  }
-}
-intrin mma.load_b(out d: f16[16x8]@frag, s: f16[16x8]@shared) {
-  for k in 16 parallel {
-    for j in 8 parallel {
-      d[k, j] = s[k, j]
-    }
-  }
-}
-intrin mma.m16n8k16(inout d: f32[16x8]@frag, a: f16[16x16]@frag, b: f16[16x8]@frag) {
-  for i in 16 parallel {
-    for j in 8 parallel {
-      for k in 16 serial {
-        d[i, j] += f32(a[i, k]) * f32(b[k, j])
-      }
-    }
-  }
-}
-intrin mma.bf16.load_a(out d: bf16[16x16]@frag, s: bf16[16x16]@shared) {
-  for i in 16 parallel {
-    for k in 16 parallel {
-      d[i, k] = s[i, k]
-    }
-  }
-}
-intrin mma.bf16.load_b(out d: bf16[16x8]@frag, s: bf16[16x8]@shared) {
-  for k in 16 parallel {
-    for j in 8 parallel {
-      d[k, j] = s[k, j]
-    }
-  }
-}
-intrin mma.bf16.m16n8k16(inout d: f32[16x8]@frag, a: bf16[16x16]@frag, b: bf16[16x8]@frag) {
-  for i in 16 parallel {
-    for j in 8 parallel {
-      for k in 16 serial {
-        d[i, j] += f32(a[i, k]) * f32(b[k, j])
-      }
-    }
-  }
-}
-intrin mma.tf32.load_a(out d: f32[16x8]@frag, s: f32[16x8]@shared) {
-  for i in 16 parallel {
-    for k in 8 parallel {
-      d[i, k] = frombits(shl(shr(bits(s[i, k]) + 4096, 13), 13))
-    }
-  }
-}
-intrin mma.tf32.load_b(out d: f32[8x8]@frag, s: f32[8x8]@shared) {
-  for k in 8 parallel {
-    for j in 8 parallel {
-      d[k, j] = frombits(shl(shr(bits(s[k, j]) + 4096, 13), 13))
-    }
-  }
-}
-intrin mma.tf32.m16n8k8(inout d: f32[16x8]@frag, a: f32[16x8]@frag, b: f32[8x8]@frag) {
-  for i in 16 parallel {
-    for j in 8 parallel {
-      for k in 8 serial {
-        d[i, j] += a[i, k] * b[k, j]
-      }
-    }
-  }
-}
 intrin mma.store(out d: f32[16x8]@shared, s: f32[16x8]@frag) {
   for i in 16 parallel {
     for j in 8 parallel {
@@ -108,16 +39,57 @@ intrin mma.store(out d: f32[16x8]@shared, s: f32[16x8]@frag) {
 }
 )";
 
+/// Of those that multiply one type. tf32, which f32 is rounded to, has 10 binary digits behind the point; halves round away from zero.
+std::string meaningOf(const MatrixProduct& p) {
+  const bool rounds = p.operand == DType::F32;
+  const auto load = [&](const char* instruction, int64_t rows, int64_t columns, const char* r,
+                        const char* c) {
+    const std::string from = fmt::format("s[{}, {}]", r, c);
+    const std::string value =
+        rounds ? fmt::format("frombits(shl(shr(bits({}) + 4096, 13), 13))", from) : from;
+    return fmt::format(R"(
+intrin {0}(out d: {1}[{2}x{3}]@frag, s: {1}[{2}x{3}]@shared) {{
+  for {4} in {2} parallel {{
+    for {5} in {3} parallel {{
+      d[{4}, {5}] = {6}
+    }}
+  }}
+}})",
+                       instruction, name(p.operand), rows, columns, r, c, value);
+  };
+  const char* const wide = rounds ? "" : "f32";
+  return load(p.loadRows, kMatrixRows, p.depth, "i", "k") +
+         load(p.loadColumns, p.depth, kMatrixColumns, "k", "j") +
+         fmt::format(R"(
+intrin {0}(inout d: f32[{1}x{2}]@frag, a: {3}[{1}x{4}]@frag, b: {3}[{4}x{2}]@frag) {{
+  for i in {1} parallel {{
+    for j in {2} parallel {{
+      for k in {4} serial {{
+        d[i, j] += {5}(a[i, k]) * {5}(b[k, j])
+      }}
+    }}
+  }}
+}}
+)",
+                     p.name, kMatrixRows, kMatrixColumns, name(p.operand), p.depth, wide);
+}
+
+KernelModule meanings() {
+  std::string text = kMeanings;
+  for (const MatrixProduct& p : kMatrixProducts) text += meaningOf(p);
+  return parseKernels(text, "instructions of a warp");
+}
+
 }  // namespace
 
 void declareIntrins(KernelModule& module, const Block& statements) {
-  static const KernelModule meanings = parseKernels(kMeanings, "instructions of a warp");
+  static const KernelModule known = meanings();
   Path path;
   walk(statements, path,
        {[&](const Stmt& s, Path&) {
           const Intrin* i = s.as<Intrin>();
           if (!i || module.intrin(i->name)) return;
-          const IntrinDef* def = meanings.intrin(i->name);
+          const IntrinDef* def = known.intrin(i->name);
           TEKTITE_CHECK(def, "no meaning of {}", i->name);
           module.intrins.push_back(*def);
         },

@@ -21,6 +21,10 @@ std::vector<int> orderOf(const PlanBuffer& b) {
 
 }  // namespace
 
+int64_t sizeOf(const StageAxis& a) {
+  return std::max<int64_t>(0, std::min(a.region.size, a.extent));
+}
+
 std::vector<int64_t> memoryShape(const PlanBuffer& b) {
   if (b.kind != PlanBuffer::Scratch) return b.type.extents();
   std::vector<int64_t> shape;

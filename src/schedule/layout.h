@@ -8,6 +8,7 @@
 
 namespace tektite {
 
+int64_t sizeOf(const StageAxis&);  ///< in one execution, at most
 /// The part of a plan's buffer that exists in memory, an axis each: the tensor's shape, or of a scratch buffer what a tile holds.
 std::vector<int64_t> memoryShape(const PlanBuffer&);
 int64_t memoryBytes(const PlanBuffer&);

@@ -4,10 +4,6 @@
 
 namespace tektite {
 
-int64_t sizeOf(const StageAxis& a) {
-  return std::max<int64_t>(0, std::min(a.region.size, a.extent));
-}
-
 int64_t pointsOf(const Stage& stage, const std::vector<int>& axes) {
   int64_t n = 1;
   for (int i : axes) n *= sizeOf(stage.axes[i]);

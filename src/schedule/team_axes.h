@@ -6,7 +6,6 @@ namespace tektite {
 
 constexpr int kVectorBytes = 16;  ///< the widest load of a thread
 
-int64_t sizeOf(const StageAxis&);  ///< in one execution, at most
 int64_t pointsOf(const Stage&, const std::vector<int>& axes);
 /// The largest stride outermost, what lies side by side innermost.
 void sortByStride(const Stage&, const std::vector<StageAccess>&, std::vector<int>& axes);

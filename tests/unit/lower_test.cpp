@@ -11,6 +11,7 @@
 #include "ir/kernel_verify.h"
 #include "ir/target.h"
 #include "lowered_executor.h"
+#include "plan_buffer.h"
 #include "schedule/schedule.h"
 
 namespace tektite {
@@ -18,18 +19,9 @@ namespace {
 
 using Arrays = std::map<std::string, std::vector<float>>;
 
-PlanBuffer buffer(PlanBuffer::Kind kind, std::string name, std::vector<Expr> shape,
-                  std::vector<int> order = {}) {
-  PlanBuffer b;
-  b.kind = kind;
-  b.name = std::move(name);
-  b.type = {DType::F32, std::move(shape)};
-  b.order = std::move(order);
-  return b;
-}
 PlanBuffer scratch(std::string name, std::vector<Expr> shape, std::vector<Region> region,
                    int depth) {
-  PlanBuffer b = buffer(PlanBuffer::Scratch, std::move(name), std::move(shape));
+  PlanBuffer b = planBuffer(PlanBuffer::Scratch, std::move(name), std::move(shape));
   b.region = std::move(region);
   b.depth = depth;
   b.space = "l1";
@@ -98,8 +90,9 @@ const Expr i0 = var("i0"), i1 = var("i1"), i2 = var("i2"), i3 = var("i3"), i4 = 
 TEST(Lower, ProductWithTailsInRowsAndColumns) {
   const int64_t m = 29, n = 75, d = 7;
   GroupPlan p;
-  p.buffers = {buffer(PlanBuffer::Input, "x", {m, d}), buffer(PlanBuffer::Constant, "w", {d, n}),
-               buffer(PlanBuffer::Constant, "b", {n}), buffer(PlanBuffer::Output, "y", {m, n})};
+  p.buffers = {
+      planBuffer(PlanBuffer::Input, "x", {m, d}), planBuffer(PlanBuffer::Constant, "w", {d, n}),
+      planBuffer(PlanBuffer::Constant, "b", {n}), planBuffer(PlanBuffer::Output, "y", {m, n})};
   Stage s;
   s.depth = 1;
   s.contraction = true;
@@ -128,7 +121,8 @@ GroupPlan softmaxPlan(int64_t m, int64_t n) {
   StageAxis space = column;
   space.reduce = false;
   GroupPlan p;
-  p.buffers = {buffer(PlanBuffer::Input, "x", {m, n}), buffer(PlanBuffer::Output, "y", {m, n}),
+  p.buffers = {planBuffer(PlanBuffer::Input, "x", {m, n}),
+               planBuffer(PlanBuffer::Output, "y", {m, n}),
                scratch("top", {m, 1}, {{t0 * Expr(2), 2}, {0, 1}}, 1),
                scratch("e", {m, n}, {{t0 * Expr(2), 2}, {0, n}}, 1),
                scratch("sum", {m, 1}, {{t0 * Expr(2), 2}, {0, 1}}, 1)};
@@ -195,7 +189,7 @@ TEST(Lower, RowsThatAreReadAgainFetchThoseOfTheNextTile) {
 TEST(Lower, ReductionAcrossTiles) {
   const int64_t n = 1000;
   GroupPlan p;
-  p.buffers = {buffer(PlanBuffer::Input, "x", {n}), buffer(PlanBuffer::Output, "y", {1})};
+  p.buffers = {planBuffer(PlanBuffer::Input, "x", {n}), planBuffer(PlanBuffer::Output, "y", {1})};
   Stage s;
   s.depth = 1;
   s.axes = {{"i0", n, true, {t0 * Expr(150), 150}}};
@@ -213,9 +207,9 @@ TEST(Lower, ReductionAcrossTiles) {
 TEST(Lower, PaddedConvolutionChannelsLast) {
   const int64_t ci = 3, co = 21, h = 7, w = 9;
   GroupPlan p;
-  p.buffers = {buffer(PlanBuffer::Input, "x", {ci, h, w}, {1, 2, 0}),
-               buffer(PlanBuffer::Constant, "k", {co, ci, 3, 3}),
-               buffer(PlanBuffer::Output, "y", {co, h, w}, {1, 2, 0}),
+  p.buffers = {planBuffer(PlanBuffer::Input, "x", {ci, h, w}, {1, 2, 0}),
+               planBuffer(PlanBuffer::Constant, "k", {co, ci, 3, 3}),
+               planBuffer(PlanBuffer::Output, "y", {co, h, w}, {1, 2, 0}),
                scratch("pad", {ci, h + 2, w + 2}, {{0, ci}, {t0 * Expr(3), 5}, {0, w + 2}}, 1)};
   Stage pad;
   pad.depth = 1;
@@ -260,9 +254,9 @@ TEST(Lower, PaddedConvolutionChannelsLast) {
 TEST(Lower, TransposedOperandIsPackedOnceAHead) {
   const int64_t heads = 2, m = 10, n = 37, d = 5;
   GroupPlan p;
-  p.buffers = {buffer(PlanBuffer::Input, "q", {heads, m, d}),
-               buffer(PlanBuffer::Input, "k", {heads, n, d}),
-               buffer(PlanBuffer::Output, "y", {heads, m, n})};
+  p.buffers = {planBuffer(PlanBuffer::Input, "q", {heads, m, d}),
+               planBuffer(PlanBuffer::Input, "k", {heads, n, d}),
+               planBuffer(PlanBuffer::Output, "y", {heads, m, n})};
   Stage s;
   s.depth = 2;
   s.contraction = true;
@@ -301,8 +295,9 @@ TEST(Lower, PanelsBeginWhereTheTileDoes) {
                            tiles(33), tiles(48)}) {
     const int64_t width = part.high - part.low;
     GroupPlan p;
-    p.buffers = {buffer(PlanBuffer::Input, "q", {m, d}), buffer(PlanBuffer::Input, "k", {n, d}),
-                 buffer(PlanBuffer::Output, "y", {m, width})};
+    p.buffers = {planBuffer(PlanBuffer::Input, "q", {m, d}),
+                 planBuffer(PlanBuffer::Input, "k", {n, d}),
+                 planBuffer(PlanBuffer::Output, "y", {m, width})};
     Stage s;
     s.depth = 1;
     s.contraction = true;
@@ -327,9 +322,9 @@ TEST(Lower, PanelsBeginWhereTheTileDoes) {
 
 /// A sum of one element beside an operand that has an order: there is nothing to give it.
 TEST(Lower, OneElementHasNoOrder) {
-  std::vector<PlanBuffer> buffers = {buffer(PlanBuffer::Input, "x", {4, 9}, {1, 0}),
-                                     buffer(PlanBuffer::Scratch, "one", {}),
-                                     buffer(PlanBuffer::Scratch, "copy", {4, 9})};
+  std::vector<PlanBuffer> buffers = {planBuffer(PlanBuffer::Input, "x", {4, 9}, {1, 0}),
+                                     planBuffer(PlanBuffer::Scratch, "one", {}),
+                                     planBuffer(PlanBuffer::Scratch, "copy", {4, 9})};
   Stage sum, copy;
   sum.axes = {{"i0", 4, true, {0, 4}}, {"i1", 9, true, {0, 9}}};
   sum.accumulators = {{builtinCombine("sum", DType::F32), {at("x", {i0, i1})}, {"a0"}}};
@@ -345,10 +340,11 @@ TEST(Lower, OneElementHasNoOrder) {
 TEST(Lower, BlocksAreTransposedOnTheWayOut) {
   const int64_t c = 21, n = 63, d = 19;
   GroupPlan p;
-  p.buffers = {buffer(PlanBuffer::Input, "x", {c, n}, {1, 0}),
-               buffer(PlanBuffer::Input, "w", {d, n}, {1, 0}),
-               buffer(PlanBuffer::Constant, "k", {c, d}), buffer(PlanBuffer::Output, "y", {c, n}),
-               buffer(PlanBuffer::Output, "z", {c, n})};
+  p.buffers = {planBuffer(PlanBuffer::Input, "x", {c, n}, {1, 0}),
+               planBuffer(PlanBuffer::Input, "w", {d, n}, {1, 0}),
+               planBuffer(PlanBuffer::Constant, "k", {c, d}),
+               planBuffer(PlanBuffer::Output, "y", {c, n}),
+               planBuffer(PlanBuffer::Output, "z", {c, n})};
   const StageAxis channel{"i0", c, false, {0, c}}, place{"i1", n, false, {t0 * Expr(21), 21}};
   Stage map;
   map.depth = 1;
@@ -381,8 +377,9 @@ TEST(Lower, BlocksAreTransposedOnTheWayOut) {
 TEST(Lower, UpdatedRowsAreComputedOnce) {
   const int64_t m = 29, n = 40, d = 6;
   GroupPlan p;
-  p.buffers = {buffer(PlanBuffer::Input, "x", {m, d}), buffer(PlanBuffer::Constant, "w", {d, n}),
-               buffer(PlanBuffer::Output, "y", {m, n}), scratch("s", {m, n}, {{0, m}, {0, n}}, 0)};
+  p.buffers = {
+      planBuffer(PlanBuffer::Input, "x", {m, d}), planBuffer(PlanBuffer::Constant, "w", {d, n}),
+      planBuffer(PlanBuffer::Output, "y", {m, n}), scratch("s", {m, n}, {{0, m}, {0, n}}, 0)};
   const StageAxis row{"i0", m, false, {0, m}}, column{"i1", n, false, {0, n}};
   Stage one, add, out;
   one.axes = add.axes = out.axes = {row, column};
@@ -408,8 +405,9 @@ TEST(Lower, UpdatedRowsAreComputedOnce) {
 
 TEST(Lower, AxesThatAreOneInMemoryBecomeOne) {
   GroupPlan p;
-  p.buffers = {buffer(PlanBuffer::Input, "x", {4, 6, 5, 7}), buffer(PlanBuffer::Constant, "b", {6}),
-               buffer(PlanBuffer::Output, "y", {4, 6, 5, 7})};
+  p.buffers = {planBuffer(PlanBuffer::Input, "x", {4, 6, 5, 7}),
+               planBuffer(PlanBuffer::Constant, "b", {6}),
+               planBuffer(PlanBuffer::Output, "y", {4, 6, 5, 7})};
   Stage s;
   s.depth = 1;
   s.axes = {{"i0", 4, false, {t0, 1}},
@@ -432,8 +430,9 @@ TEST(Lower, AxesThatAreOneInMemoryBecomeOne) {
 /// Two parts of one result, neither of which is there in every tile; loops are named by words that the language reserves.
 TEST(Lower, PartsThatATileMayNotReach) {
   GroupPlan p;
-  p.buffers = {buffer(PlanBuffer::Input, "x", {37, 3}), buffer(PlanBuffer::Input, "z", {43, 3}),
-               buffer(PlanBuffer::Output, "y", {80, 3})};
+  p.buffers = {planBuffer(PlanBuffer::Input, "x", {37, 3}),
+               planBuffer(PlanBuffer::Input, "z", {43, 3}),
+               planBuffer(PlanBuffer::Output, "y", {80, 3})};
   const Expr i8 = var("i8");
   Stage first, second;
   first.depth = second.depth = 1;

@@ -5,6 +5,7 @@
 #include "ir/kernel_eval.h"
 #include "ir/kernel_verify.h"
 #include "lower/lower.h"
+#include "plan_buffer.h"
 #include "schedule/layout.h"
 
 namespace tektite {
@@ -19,14 +20,6 @@ Target smallCaches() {
     if (level.name == "l2") level.bytes = 32 << 10;  // after 4 KB
   }
   return t;
-}
-
-PlanBuffer buffer(PlanBuffer::Kind kind, const char* name, std::vector<Expr> shape) {
-  PlanBuffer b;
-  b.kind = kind;
-  b.name = name;
-  b.type = {DType::F32, std::move(shape)};
-  return b;
 }
 
 /// y = (x - mean) / sqrt(mean of squares) over the planes of [2, planes, rows, width]: a row of all planes is a tile.
@@ -44,10 +37,10 @@ GroupPlan normalised(int64_t rows) {
   const Expr share = imm(DType::F32, 1.0 / kPlanes), off = of("x", at) - of("mean", first);
   const Combine sum = builtinCombine("sum", DType::F32);
   GroupPlan p;
-  p.buffers = {buffer(PlanBuffer::Input, "x", {2, kPlanes, rows, kWidth}),
-               buffer(PlanBuffer::Output, "y", {2, kPlanes, rows, kWidth})};
+  p.buffers = {planBuffer(PlanBuffer::Input, "x", {2, kPlanes, rows, kWidth}),
+               planBuffer(PlanBuffer::Output, "y", {2, kPlanes, rows, kWidth})};
   for (const auto& [name, extent] : {std::pair{"mean", int64_t{1}}, {"d", kPlanes}, {"s", 1}}) {
-    PlanBuffer b = buffer(PlanBuffer::Scratch, name, {2, extent, rows, kWidth});
+    PlanBuffer b = planBuffer(PlanBuffer::Scratch, name, {2, extent, rows, kWidth});
     b.region = {one, {0, extent}, row, columns};
     b.depth = 2;
     b.space = "l2";
@@ -119,7 +112,7 @@ TEST(NearCache, RowsThatStayAreReadAgain) {
 }
 
 TEST(NearCache, SetsAreCrowdedByPowersOfTwo) {
-  const PlanBuffer b = buffer(PlanBuffer::Input, "x", {64, 1024});
+  const PlanBuffer b = planBuffer(PlanBuffer::Input, "x", {64, 1024});
   Stage s;
   s.axes = {{"i0", 64, false, {0, 64}}, {"i1", 1024, false, {0, 16}}};
   const std::vector<Expr> index = {var("i0"), var("i1")};

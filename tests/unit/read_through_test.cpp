@@ -8,6 +8,7 @@
 #include "ir/kernel_verify.h"
 #include "lower/lower.h"
 #include "lowered_executor.h"
+#include "plan_buffer.h"
 
 namespace tektite {
 namespace {
@@ -24,13 +25,6 @@ struct Windows {
   int64_t out() const { return (padded() - window) / stride + 1; }
 };
 
-PlanBuffer buffer(PlanBuffer::Kind kind, const char* name, std::vector<Expr> shape) {
-  PlanBuffer b;
-  b.kind = kind;
-  b.name = name;
-  b.type = {DType::F32, std::move(shape)};
-  return b;
-}
 Expr of(const char* name, std::vector<Expr> index) {
   return load(name, DType::F32, std::move(index));
 }
@@ -42,14 +36,14 @@ GroupPlan planOf(const Windows& q) {
   const std::vector<int> order =
       q.channelsFirst ? std::vector<int>{0, 1, 2} : std::vector<int>{1, 2, 0};
   GroupPlan p;
-  p.buffers = {q.made ? buffer(PlanBuffer::Input, "x", {n, n, kDepth})
-                      : buffer(PlanBuffer::Input, "x", {q.channels, n, n}),
-               buffer(PlanBuffer::Constant, "w", {q.channels, q.window, q.window}),
-               buffer(PlanBuffer::Output, "y", {q.channels, q.out(), q.out()})};
+  p.buffers = {q.made ? planBuffer(PlanBuffer::Input, "x", {n, n, kDepth})
+                      : planBuffer(PlanBuffer::Input, "x", {q.channels, n, n}),
+               planBuffer(PlanBuffer::Constant, "w", {q.channels, q.window, q.window}),
+               planBuffer(PlanBuffer::Output, "y", {q.channels, q.out(), q.out()})};
   if (!q.made) p.buffers[0].order = order;
   p.buffers[2].order = order;
   const auto scratch = [&](const char* name, int64_t extent, Region rows) {
-    PlanBuffer b = buffer(PlanBuffer::Scratch, name, {q.channels, extent, extent});
+    PlanBuffer b = planBuffer(PlanBuffer::Scratch, name, {q.channels, extent, extent});
     b.region = {all, std::move(rows), {0, extent}};
     b.depth = 1;
     b.space = "l2";
@@ -60,8 +54,8 @@ GroupPlan planOf(const Windows& q) {
   const Region inside{t * Expr(q.rows * q.stride) - Expr(q.pad()), held};
   if (q.made) {
     p.buffers.insert(p.buffers.begin() + 1,
-                     {buffer(PlanBuffer::Constant, "u0", {q.channels, kDepth}),
-                      buffer(PlanBuffer::Constant, "b", {q.channels})});
+                     {planBuffer(PlanBuffer::Constant, "u0", {q.channels, kDepth}),
+                      planBuffer(PlanBuffer::Constant, "b", {q.channels})});
     scratch("made", n, inside);
     Stage product;
     product.axes = {{"i0", q.channels, false, all},
