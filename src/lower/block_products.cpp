@@ -75,6 +75,12 @@ void cut(TileList& list, Stage& s, size_t axis, const char* name, int64_t size) 
   s.depth++;
 }
 
+/// What the stage's tile does after it, it does after the tile loops that are about to be put around the stage.
+void whatFollowsWaits(TileList& list, size_t stage) {
+  for (size_t k = stage + 1; k < list.stages.size(); k++)
+    list.stages[k].after = list.stages[k].depth == list.stages[stage].depth;
+}
+
 /// How a product is cut: elements of its axes at a time, the whole axis where it isn't cut.
 struct Cuts {
   int64_t columns, depth, rows;
@@ -124,11 +130,70 @@ int64_t heldBy(const GroupPlan& plan, const TileList& list) {
   return n;
 }
 
+/// How the rows of a product with constants are cut: so many elements of an axis at a time.
+struct Rows {
+  size_t axis;
+  int64_t size;
+};
+
+/// A dimension of one axis at most: what the index touches is a block.
+bool isBlock(const Stage& s, const std::vector<Expr>& index) {
+  return std::ranges::all_of(index, [&](const Expr& e) {
+    return std::ranges::count_if(s.axes, [&](const StageAxis& a) {
+             return mentions({e}, a.var) && sizeOf(a) > 1;
+           }) <= 1;
+  });
+}
+
+/// Rows that stay in the near cache while the panels of a constant go by, where that moves less than rows that go by for each panel.
+std::optional<Rows> rowsOf(const GroupPlan& plan, const Stage& s, int64_t left,
+                           const Target& target) {
+  const StageAccess *data = nullptr, *constant = nullptr;
+  const auto accesses = accessesOf(plan, s);
+  for (const StageAccess& a : accesses) {
+    if (!a.reduced || a.isStore) continue;
+    const StageAccess*& is = a.buffer->kind == PlanBuffer::Constant ? constant : data;
+    if (is || !isBlock(s, a.index)) return {};
+    is = &a;
+  }
+  if (!data || !constant || data->buffer->kind != PlanBuffer::Input) return {};
+  const auto touched = [&](const StageAccess& a) {
+    return touchedBytes(s, a.index, bytes(a.buffer->type.dtype));
+  };
+  const int64_t near = std::min(roomForPanels(target), left / 2), rows = touched(*data),
+                panels = touched(*constant);
+  int64_t columns = 1;
+  Rows out{s.axes.size(), 0};
+  for (size_t a = 0; a < s.axes.size(); a++) {
+    if (s.axes[a].reduce) continue;
+    const bool inRows = mentions(data->index, s.axes[a].var),
+               inColumns = mentions(constant->index, s.axes[a].var);
+    if (inColumns && !inRows) columns *= sizeOf(s.axes[a]);
+    if (inRows && !inColumns &&
+        (out.axis == s.axes.size() || sizeOf(s.axes[a]) > sizeOf(s.axes[out.axis])))
+      out.axis = a;
+  }
+  if (near <= 0 || rows <= near || out.axis == s.axes.size()) return {};
+  const StageAxis& axis = s.axes[out.axis];
+  const int64_t strips = (rows + near - 1) / near,
+                passes = (columns + kPanelColumns - 1) / kPanelColumns;
+  if (panels * (panels > near ? strips - 1 : 0) * 4 >= rows * (passes - 1) * 3) return {};
+  out.size = partOf(axis, (sizeOf(axis) + strips - 1) / strips, 1);
+  return out.size && out.size < sizeOf(axis) ? std::optional(out) : std::nullopt;
+}
+
 }  // namespace
 
 void blockProducts(GroupPlan& plan, TileList& list, const Target& target) {
   const Level* near = target.level("l2");
   if (target.kind != "cpu" || !near || list.sync >= 0 || plan.canonical) return;
+  if (const auto at = onlyProduct(list))
+    if (const auto rows =
+            rowsOf(plan, list.stages[*at], near->bytes - heldBy(plan, list), target)) {
+      whatFollowsWaits(list, *at);
+      cut(list, list.stages[*at], rows->axis, "rows", rows->size);
+      return;
+    }
   const auto p = productIn(plan, list);
   if (!p || p->rows < kPanelRows) return;
   Stage& s = list.stages[p->stage];
@@ -139,8 +204,7 @@ void blockProducts(GroupPlan& plan, TileList& list, const Target& target) {
     return;
   const auto cuts = cutsOf(*p, s, near->bytes - heldBy(plan, list), target);
   if (!cuts || (cuts->columns >= sizeOf(columns) && cuts->depth >= sizeOf(deep))) return;
-  for (size_t k = p->stage + 1; k < list.stages.size(); k++)
-    list.stages[k].after = list.stages[k].depth == s.depth;
+  whatFollowsWaits(list, p->stage);
   if (cuts->columns < sizeOf(columns)) cut(list, s, p->columns, "strip", cuts->columns);
   if (cuts->depth >= sizeOf(deep)) return;
   if (cuts->rowAxis < s.axes.size() && cuts->rows < sizeOf(s.axes[cuts->rowAxis]))

@@ -10,14 +10,6 @@
 namespace tektite {
 namespace {
 
-/// Bytes of an element's buffer that one execution of the stage touches.
-int64_t touched(const GroupPlan& plan, const Stage& stage, const Load& l) {
-  int64_t n = bytes(plan.buffer(l.buffer).type.dtype);
-  for (const StageAxis& axis : stage.axes)
-    if (mentions(l.index, axis.var)) n *= std::min(axis.region.size, axis.extent);
-  return n;
-}
-
 /// Does the place that the stage reads move with the tile? An index that reads has bounds, which a prefetch lacks: then it doesn't.
 bool moves(const Stage& stage, const Load& l, const std::string& tile) {
   if (std::ranges::any_of(l.index, [](const Expr& e) { return !loadsOf(e).empty(); })) return false;
@@ -117,7 +109,8 @@ void fetchAhead(const GroupPlan& plan, const Target& target, Schedule& schedule)
         const Load& element = *e.as<Load>();
         const PlanBuffer& b = plan.buffer(element.buffer);
         if (b.kind != PlanBuffer::Input || bytesOf(b.type) <= near->bytes || seen.count(b.name) ||
-            touched(plan, reader, element) > near->bytes / 8 || !moves(reader, element, tile))
+            touchedBytes(reader, element.index, bytes(b.type.dtype)) > near->bytes / 8 ||
+            !moves(reader, element, tile))
           continue;
         mine.insert(b.name);
         const auto [by, there] = bestPlace(plan, list, schedule.lists[l], k, e);

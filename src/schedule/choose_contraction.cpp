@@ -16,12 +16,17 @@ namespace tektite {
 namespace {
 
 constexpr int64_t kSetBytes = 4096;  // lines that far apart share a set of L1
-constexpr int64_t kRowsOfSet =
-    7;  // more rows of a register tile in one set push each other out (Zen 4, 14 rows: 113 -> 88 GFLOP/s)
 constexpr int64_t kNextRows =
     2;  // steps of so many rows of an operand are still neighbours in memory
-constexpr double kPageSlots = 16;  // of a line from beyond L2 that no prefetcher expects
-constexpr double kCrowded = 0.25;  // so much slower
+constexpr double kPageSlots = 16;     // of a line from beyond L2 that no prefetcher expects
+constexpr double kNearPageSlots = 3;  // of one in L2
+constexpr int64_t kFarStep = 1024;    // bytes
+constexpr double kCrowded =
+    0.25;  // so much slower are rows of a register tile that push each other out (Zen 4, 14 rows: 113 -> 88 GFLOP/s)
+constexpr double kLoadShare =
+    0.3;  // of loads isn't hidden beside multiplications (Golden Cove: 8x32, 14x32, 6x64 and 28x16 in L1 reach 84, 90, 93 and 76 % of the peak)
+constexpr double kFarExposed = 0.6;  // of a line's way from beyond L2 (the same, 3136x256x64)
+constexpr double kExposed = 0.2;     // of a line's way from L2 (the same, panels of 16 to 256 KiB)
 
 struct TileShape {
   int vectors, unroll;
@@ -42,19 +47,30 @@ struct TileProblem {
       loads;  ///< of a multiplication: does each differ along the lanes, from row to row?
   int64_t
       rowsApart;  ///< bytes from row to row of the operand that is broadcast, at most kSetBytes; 0: none
+  double column;  ///< bytes that the whole reduction reads along one lane
+  bool farRows;   ///< what is broadcast comes from beyond L2 for each panel again
 };
 
-/// Multiplications a slot of `v` vectors by `u` rows: bound by loads, by latency, by rows that push each other out of L1.
+/// Multiplications a slot of `v` vectors by `u` rows: bound by loads, by latency, by rows that push each other out of L1, by panels that L1
+/// doesn't hold.
 double tileRate(const TileProblem& p, int v, int u, const Target& target) {
   double loads = 0;
   for (const auto& [alongLanes, alongRows] : p.loads)
     loads += (alongLanes ? v : 1) * (alongRows ? u : 1);
-  const double reuse = u * v / std::max(loads, 1.0);
+  const double busy = loads / (u * v) * target.fmaPerCycle / target.loadsPerCycle;
   const double latency = std::min(1.0, u * v / (target.fmaLatency * target.fmaPerCycle));
-  double time = 1;
-  if (u * p.rowsApart > kRowsOfSet * kSetBytes) time += kCrowded;
-  return latency * std::min(1.0, target.loadsPerCycle / target.fmaPerCycle * reuse) *
-         (1 + 0.02 * reuse) / time;
+  double time = std::max(1.0, busy) + kLoadShare * busy;
+  if (const Level *l1 = target.level("l1"), *l2 = target.level("l2"); l1 && l2) {
+    if (u * p.rowsApart > l1->bytes - kSetBytes)
+      time += kCrowded;  // one way of each set is for the panel
+    const auto line = [&](const Level& from) {
+      return target.vectorBytes * target.hertz / from.bytesPerSecond * target.fmaPerCycle;
+    };
+    if (p.column * v * p.lanes > static_cast<double>(l1->bytes) / 2)
+      time += kExposed * line(*l2) / u;
+    if (p.farRows) time += kFarExposed * line(target.levels.back()) / (v * p.lanes);
+  }
+  return latency / time;
 }
 
 /// The register tile: most multiplications a load, within the registers, with little waste at the edges.
@@ -95,14 +111,6 @@ double multiplicationsOf(const Stage& stage, const std::vector<Expr>& index) {
   return n;
 }
 
-/// What panels of an operand take for one execution of the stage.
-int64_t panelBytes(const Stage& stage, const std::vector<Expr>& index, int64_t elementBytes) {
-  int64_t n = elementBytes;
-  for (const StageAxis& a : stage.axes)
-    if (mentions(index, a.var)) n *= std::min(a.region.size, a.extent);
-  return n;
-}
-
 /// How often panels of this operand are used again by serial tile loops that it doesn't depend on.
 double packReuse(const TileList& list, const StageAxis& axis, const std::vector<Expr>& index) {
   double reuse = 1;
@@ -131,7 +139,7 @@ Operands operandsAlong(const TileList& list, const Stage& stage,
       continue;
     }
     const bool fits =
-        panelBytes(stage, a.index, bytes(a.buffer->type.dtype)) <= roomForPanels(target);
+        touchedBytes(stage, a.index, bytes(a.buffer->type.dtype)) <= roomForPanels(target);
     const double uses = multiplicationsOf(stage, a.index) * packReuse(list, axis, a.index);
     if (step == 1 && fits && wantsPanels(*a.buffer, a.index, stage, axis, target)) {
       out.packed.push_back(a.buffer->name);
@@ -165,7 +173,7 @@ std::optional<Operands> operandsOf(const DotChoice& dot, const GroupPlan& plan,
     if (!a.reduced || a.isStore || std::ranges::find(out.packed, name) == out.packed.end() ||
         plan.buffer(name).kind == PlanBuffer::Constant)
       continue;
-    if (panelBytes(stage, a.index, bytes(a.buffer->type.dtype)) > roomForPanels(target))
+    if (touchedBytes(stage, a.index, bytes(a.buffer->type.dtype)) > roomForPanels(target))
       return std::nullopt;
     out.cost += (name == dot.row ? 0.5 : 1.5) * lanes /
                 (multiplicationsOf(stage, a.index) * packReuse(list, axis, a.index));
@@ -196,22 +204,36 @@ int64_t rowsApart(const std::vector<StageAccess>& accesses, const StageAxis& row
   return most;
 }
 
-/// Operands that are broadcast, lie beyond L2, and of which every step of the reduction reads another page: nothing fetches them ahead.
-int pagesApart(const Stage& stage, const std::vector<StageAccess>& accesses, const StageAxis& lanes,
-               const Target& target) {
-  int found = 0;
+/// Slots that a step of the reduction waits for operands that are broadcast, where each step goes far, to another page soon: nothing fetches
+/// them ahead.
+double farSteps(const Stage& stage, const std::vector<StageAccess>& accesses,
+                const StageAxis& lanes, const Target& target) {
+  const Level* near = target.level("l1");
+  double slots = 0;
+  if (!near) return slots;
   for (const StageAccess& a : accesses) {
     const int64_t element = bytes(a.buffer->type.dtype);
-    if (!a.reduced || a.isStore || mentions(a.index, lanes.var) ||
-        panelBytes(stage, a.index, element) <= roomForPanels(target))
-      continue;
+    if (!a.reduced || a.isStore || mentions(a.index, lanes.var)) continue;
+    const int64_t touched = touchedBytes(stage, a.index, element);
+    if (touched <= near->bytes) continue;
     int64_t least = INT64_MAX;
     for (const StageAxis& axis : stage.axes)
       if (axis.reduce && mentions(a.index, axis.var))
         least = std::min(least, std::abs(strideAlong(*a.buffer, a.index, axis.var).value_or(1)));
-    found += least != INT64_MAX && least * element >= kSetBytes;
+    if (least != INT64_MAX && least * element >= kFarStep)
+      slots += touched < roomForPanels(target) ? kNearPageSlots : kPageSlots;
   }
-  return found;
+  return slots;
+}
+
+/// Is there a block that is broadcast and too large for what is near? It goes by for every panel.
+bool farRows(const std::vector<StageAccess>& accesses, const Stage& stage, const StageAxis& lanes,
+             const Target& target) {
+  return std::ranges::any_of(accesses, [&](const StageAccess& a) {
+    return a.reduced && !a.isStore && a.buffer->kind != PlanBuffer::Scratch &&
+           !mentions(a.index, lanes.var) &&
+           touchedBytes(stage, a.index, bytes(a.buffer->type.dtype)) > roomForPanels(target);
+  });
 }
 
 bool areNext(const std::optional<int64_t>& rows, const StageAxis& lanes) {
@@ -231,7 +253,7 @@ bool walksLanes(const Stage& stage, const std::vector<StageAccess>& accesses,
     if (!a.reduced || a.isStore) continue;
     if (!mentions(a.index, lanes.var)) return false;
     if (std::ranges::count(s.packed, a.buffer->name))
-      panels += panelBytes(stage, a.index, bytes(a.buffer->type.dtype));
+      panels += touchedBytes(stage, a.index, bytes(a.buffer->type.dtype));
     else if (s.unrollAxis >= 0 && a.buffer->kind == PlanBuffer::Input)
       walks |=
           strideAlong(*a.buffer, a.index, lanes.var) == 1 && bytesOf(a.buffer->type) > l2->bytes &&
@@ -269,9 +291,9 @@ bool wantsPanels(const PlanBuffer& b, const std::vector<Expr>& index, const Stag
   const auto axis = std::ranges::find(panel.axes, lanes.var, &StageAxis::var);
   const int64_t element = bytes(b.type.dtype);
   if (strideAlong(b, index, lanes.var) != 1)
-    return panelBytes(panel, index, element) > roomForPanels(target);
+    return touchedBytes(panel, index, element) > roomForPanels(target);
   axis->region.size = std::min(axis->region.size, kPanelColumns);
-  return panelBytes(panel, index, element) > roomForPanels(target) / 2 ||
+  return touchedBytes(panel, index, element) > roomForPanels(target) / 2 ||
          crowdsSets(b, index, panel, near->bytes);
 }
 
@@ -297,7 +319,7 @@ StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, con
     const Operands operands =
         grouped ? *grouped : operandsAlong(list, stage, accesses, axis, lanes, target);
     const int64_t align = isConstant(axis.region.base, 0) ? 0 : axis.region.size;
-    const int apart = pagesApart(stage, accesses, axis, target);
+    const double far = farSteps(stage, accesses, axis, target);
     const auto consider = [&](int u, bool across) {
       const int64_t m = u < 0 ? 1 : std::min(stage.axes[u].region.size, stage.axes[u].extent);
       const int64_t smallest =
@@ -307,13 +329,14 @@ StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, con
           registerTile({n, smallestExtent(axis, list), align, m, std::min(smallest, m), lanes,
                         !none, operands.direct || none, across, updates(stage),
                         loadsAlong(accesses, axis, u < 0 ? nullptr : &stage.axes[u]),
-                        u < 0 ? 0 : rowsApart(accesses, stage.axes[u])},
+                        u < 0 ? 0 : rowsApart(accesses, stage.axes[u]), depth * element,
+                        farRows(accesses, stage, axis, target)},
                        target);
       if (t.score == 0 || (across && t.unroll < 8)) return;
       const double after = across
                                ? resultCost(accesses, stage.axes[u], std::log2(lanes), lanes, depth)
                                : resultCost(accesses, axis, 0, lanes, depth);
-      const double pages = kPageSlots * apart / (t.vectors * t.unroll);
+      const double pages = far / (t.vectors * t.unroll);
       const double steps = grouped ? dot->steps : 1;
       double total = (steps / std::max(t.score, 1e-6) + operands.cost + after + pages) / lanes;
       if (u >= 0)  // rows that share lines of the operand that is broadcast

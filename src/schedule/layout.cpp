@@ -25,6 +25,13 @@ int64_t sizeOf(const StageAxis& a) {
   return std::max<int64_t>(0, std::min(a.region.size, a.extent));
 }
 
+int64_t touchedBytes(const Stage& stage, const std::vector<Expr>& index, int64_t elementBytes) {
+  int64_t n = elementBytes;
+  for (const StageAxis& a : stage.axes)
+    if (mentions(index, a.var)) n *= sizeOf(a);
+  return n;
+}
+
 std::vector<int64_t> memoryShape(const PlanBuffer& b) {
   if (b.kind != PlanBuffer::Scratch) return b.type.extents();
   std::vector<int64_t> shape;

@@ -28,6 +28,8 @@ struct StageAccess {
   bool isStore;
   bool reduced;  ///< at every point of the reduce axes too, not once a space point
 };
+/// Bytes that one execution of the stage touches at such an index, where each dimension follows from axes of its own.
+int64_t touchedBytes(const Stage&, const std::vector<Expr>& index, int64_t elementBytes);
 /// Do most lines of what one execution of the stage touches there lie in sets of a cache of so many bytes that can't hold all of theirs?
 /// Rows whose distance is a multiple of a large power of two do.
 bool crowdsSets(const PlanBuffer&, const std::vector<Expr>& index, const Stage&,

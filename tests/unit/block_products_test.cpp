@@ -5,6 +5,7 @@
 #include "ir/kernel_eval.h"
 #include "ir/kernel_verify.h"
 #include "lower/lower.h"
+#include "lowered_executor.h"
 
 namespace tektite {
 namespace {
@@ -23,6 +24,8 @@ struct Product {
   bool turned = false;    ///< w is [n, k]
   bool followed = false;  ///< y = max(x w, bias of the row) in a stage of its own
   int64_t columns = 0;    ///< of a tile; 0: all
+  bool constant = false;  ///< w is packed ahead
+  int64_t rows = 64;      ///< of a tile
 };
 
 GroupPlan planOf(const Product& p) {
@@ -37,7 +40,7 @@ GroupPlan planOf(const Product& p) {
   const auto at = [](const char* b, std::vector<Expr> index) {
     return load(b, DType::F32, std::move(index));
   };
-  const Region rows{var("t0") * Expr(64), 64};
+  const Region rows{var("t0") * Expr(p.rows), p.rows};
   const Region columns =
       p.columns ? Region{var("t1") * Expr(p.columns), p.columns} : Region{0, p.n};
   Stage s;
@@ -50,10 +53,10 @@ GroupPlan planOf(const Product& p) {
   s.depth = p.columns ? 2 : 1;
   GroupPlan plan;
   plan.buffers = {buffer(PlanBuffer::Input, "x", {p.m, p.k}),
-                  buffer(PlanBuffer::Input, "w",
+                  buffer(p.constant ? PlanBuffer::Constant : PlanBuffer::Input, "w",
                          p.turned ? std::vector<Expr>{p.n, p.k} : std::vector<Expr>{p.k, p.n}),
                   buffer(PlanBuffer::Output, "y", {p.m, p.n})};
-  TileList list{{{"t0", p.m, 64, true}}, {s}, -1};
+  TileList list{{{"t0", p.m, p.rows, true}}, {s}, -1};
   if (p.columns) list.tiles.push_back({"t1", p.n, p.columns, true});
   if (p.followed) {
     PlanBuffer z = buffer(PlanBuffer::Scratch, "z", {p.m, p.n});
@@ -76,7 +79,8 @@ GroupPlan planOf(const Product& p) {
 
 std::string check(const Product& p, int64_t l2 = 128 << 10) {
   const Target target = smallCaches(l2);
-  const LoweredKernel k = lowerGroup(planOf(p), target, "k");
+  const GroupPlan plan = planOf(p);
+  const LoweredKernel k = lowerGroup(plan, target, "k");
   const std::string text = toText(k.module);
   SCOPED_TRACE(text);
   for (const KernelFault& fault : faultsOf(k.module, {&target})) ADD_FAILURE() << fault.what();
@@ -87,6 +91,9 @@ std::string check(const Product& p, int64_t l2 = 128 << 10) {
   };
   fill("x", p.m * p.k), fill("w", p.k * p.n), fill("b", p.m);
   data["y"].assign(static_cast<size_t>(p.m * p.n), NAN);
+  for (const PackedConstant& c : k.packed)
+    for (const int64_t at : packedPositions(c, plan.buffer(c.source).type))
+      data[c.param].push_back(at < 0 ? 0 : data.at(c.source)[static_cast<size_t>(at)]);
   std::map<std::string, EvalBuffer> buffers;
   for (const Param& q : k.kernel().params)
     buffers[q.buffer.name] = {data[q.buffer.name].data(),
@@ -136,6 +143,25 @@ TEST(BlockProducts, InTilesOfColumns) { check({70, 300, 200, false, false, 128})
 TEST(BlockProducts, RowsAreCutWherePartsAreMany) {
   const std::string text = check({70, 512, 64}, 64 << 10);
   EXPECT_TRUE(has(text, "for rows in") && has(text, "for deep")) << text;
+}
+
+/// 256 rows of 400 bytes don't stay in 128 KiB beside panels: half of them at a time do, and the constant's panels go by twice.
+TEST(BlockProducts, RowsStayWhilePanelsOfConstantsGoBy) {
+  Product p{300, 100, 130};
+  p.constant = true;
+  p.rows = 256;
+  const std::string text = check(p);
+  EXPECT_TRUE(has(text, "for rows in 2 serial") && !has(text, "for deep")) << text;
+  p.k = 200;
+  p.followed = true;
+  EXPECT_TRUE(has(check(p, 300 << 10), "for rows in 4 serial"));
+}
+
+TEST(BlockProducts, RowsGoByOnceWhereOnePanelIsAll) {
+  Product p{300, 100, 64};
+  p.constant = true;
+  p.rows = 256;
+  EXPECT_FALSE(has(check(p), "for rows"));
 }
 
 TEST(BlockProducts, WhatFollowsWaits) {
