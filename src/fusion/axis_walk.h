@@ -15,8 +15,9 @@ struct CarriedSum {
   std::vector<Expr> index;         ///< of their buffers, over the stage's axes
   TensorType type;                 ///< but for the dtype
   Change change;
-  std::string mean;             ///< it sums squares of distances from this mean: "" for others
-  std::vector<Expr> meanIndex;  ///< where the mean is read
+  std::string mean;                ///< it sums squares of distances from this mean: "" for others
+  std::vector<Expr> meanIndex;     ///< where the mean is read
+  std::vector<size_t> order = {};  ///< in which its values are joined: none after one that it reads
   std::string run(size_t m) const { return "run_" + names[m]; }
 };
 

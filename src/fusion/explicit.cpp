@@ -15,6 +15,7 @@ Tiled ExplicitEvaluation::run() {
   warm();
   grid();
   depths();
+  sides();
   spaces();
   fit();
   double tiles = 1;
@@ -31,7 +32,9 @@ Tiled ExplicitEvaluation::run() {
   double shared = 0;
   if (main.sharedBytesPerSecond > 0) shared = moved / main.sharedBytesPerSecond;
   if (main.bytesPerSecond > 0) shared = std::max(shared, moved / main.bytesPerSecond);
-  const double engines = most / share;
+  const double last = lastTiles();
+  const double engines =
+      most / share + (tiling().sync < 0 ? 0 : behind_ / (last / std::ceil(last / target_.cores)));
   c.seconds =
       target_.launchSeconds + std::max(shared, engines) + kBeside * std::min(shared, engines);
   c.recompute = base_ > 0 ? total_ / base_ : 1;
@@ -66,7 +69,7 @@ void ExplicitEvaluation::grid() {
   const auto inTurn = [&](int j) { return j == t.sliding || j == g_.walked; };
   for (size_t i = 0; i < t.order.size() && target_.cores > 1; i++) {
     const double rounds = std::ceil(tiles / target_.cores);
-    if (tiles >= 0.9 * rounds * target_.cores || inTurn(t.order[i])) break;
+    if ((t.sync < 0 && tiles >= 0.9 * rounds * target_.cores) || inTurn(t.order[i])) break;
     t.grid = static_cast<int>(i) + 1;
     tiles *= static_cast<double>(counts_[t.order[i]]);
   }
@@ -162,6 +165,7 @@ ExplicitFacts::ExplicitFacts(const StageSet& set, const Target& target)
         scaled.push_back(of(l.as<Load>()->buffer));
     }
     work(stage);
+    touched(stage, of);
     for (const auto* list : {&stage.inner, &stage.outer})
       for (const StageStore& store : *list) {
         const bool plain = !store.guard && store.combine.empty() &&
@@ -183,6 +187,27 @@ void ExplicitFacts::work(const Stage& s) {
   for (const Accumulator& a : s.accumulators)
     for (const Expr& e : a.values) in.push_back(one(e, true));
   for (const StageStore& t : s.outer) out.push_back(one(t.value, !t.combine.empty()));
+  std::vector<int>& parts = partials.emplace_back();
+  for (const Accumulator& a : s.accumulators)
+    for (const DType t : a.combine.types) parts.push_back(bytes(t));
+}
+
+void ExplicitFacts::touched(const Stage& s,
+                            const std::function<int(const std::string&)>& numberOf) {
+  std::set<int>&in = here.emplace_back(), &out = behind.emplace_back();
+  const auto all = [&](const Expr& e, std::set<int>& to) {
+    for (const Expr& l : loadsOf(e)) to.insert(numberOf(l.as<Load>()->buffer));
+  };
+  for (const bool inner : {true, false})
+    for (const StageStore& t : inner ? s.inner : s.outer) {
+      std::set<int>& to = inner ? in : out;
+      to.insert(numberOf(t.buffer));
+      all(t.value, to);
+      if (t.guard) all(t.guard, to);
+      for (const Expr& i : t.index) all(i, to);
+    }
+  for (const Accumulator& a : s.accumulators)
+    for (const Expr& e : a.values) all(e, in);
 }
 
 ExplicitCosts::ExplicitCosts(const GroupShape& g, const StageSet& set,

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <utility>
 
 #include "fusion/explicit_evaluation.h"
 #include "fusion/product_tile.h"
@@ -39,8 +40,17 @@ void ExplicitEvaluation::bring(size_t b, int depth, double each) {
 }
 
 void ExplicitEvaluation::engines() {
+  oneSide(false);
+  if (tiling().sync < 0) return;
+  const double before = std::exchange(line_, target_.gridSyncSeconds * lastTiles());
+  waits_.clear();
+  oneSide(true);
+  behind_ = std::exchange(line_, before);
+}
+
+void ExplicitEvaluation::oneSide(bool behind) {
   for (size_t b = 0; b < g_.buffers.size(); b++) {
-    if (isScratch(b) || out_.space[b].empty()) continue;
+    if (isScratch(b) || out_.space[b].empty() || waited_[b] != behind) continue;
     const bool output = set_.buffers[b].kind == PlanBuffer::Output;
     std::vector<Span> part = out_.regions.buffers[b];
     const int ring = out_.regions.ring[b];
@@ -49,6 +59,7 @@ void ExplicitEvaluation::engines() {
       part[ring] = newest(part[ring], tiling().sliding);
       depth = depthOf(part);
     }
+    if (behind) depth--;
     const double each = meanPart(part, g_.buffers[b]) * bytes(set_.buffers[b].type.dtype);
     count(output, executions(depth) * each);
     if (output)
@@ -56,7 +67,11 @@ void ExplicitEvaluation::engines() {
     else
       bring(b, depth, each);
   }
-  for (size_t s = 0; s < g_.stages.size(); s++) stage(s);
+  for (size_t s = 0; s < g_.stages.size(); s++)
+    if (isSplit(s))
+      splitStage(s, behind);
+    else if (isBehind(s) == behind)
+      stage(s);
 }
 
 void ExplicitEvaluation::vector(const std::vector<ExplicitFacts::Work>& work, double runs,
@@ -71,7 +86,7 @@ void ExplicitEvaluation::vector(const std::vector<ExplicitFacts::Work>& work, do
 void ExplicitEvaluation::stage(size_t s) {
   const StageShape& shape = g_.stages[s];
   const StageWork& w = work_[s];
-  const double runs = executions(out_.depth[s]);
+  const double runs = executions(out_.depth[s] - (isBehind(s) ? 1 : 0));
   const auto [points, outer, whole] = pointsOf(
       shape, runs, [&](size_t a) { return meanSize(out_.regions.stages[s][a], shape.extents[a]); });
   total_ += points * (w.slots + w.loads + 1);

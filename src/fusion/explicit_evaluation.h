@@ -1,6 +1,7 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -24,6 +25,8 @@ struct ExplicitFacts {
     int bytes;
   };
   std::vector<std::vector<Work>> inner, outer;  ///< [stage] at every point, and behind reductions
+  std::vector<std::vector<int>> partials;       ///< [stage] bytes of each value that it combines
+  std::vector<std::set<int>> here, behind;  ///< [stage] buffers touched at every point, and behind
   struct Operands {
     int left = -1, right = -1;
     int sums = -1;  ///< the scratch to which it only adds
@@ -38,6 +41,7 @@ struct ExplicitFacts {
 
  private:
   void work(const Stage&);
+  void touched(const Stage&, const std::function<int(const std::string&)>& numberOf);
 };
 
 /// Numbers of one tiling where what tiles work on is copied into explicit memories.
@@ -68,12 +72,15 @@ class ExplicitEvaluation {
   // Seconds, were there only one core: of what the program waits for, and of engines beside it.
   double line_ = 0;
   std::map<std::string, double> beside_;
+  double behind_ = 0;          // of what the last tile does behind the wait for all (Tiling::sync)
+  std::vector<bool> waited_;   // [buffer] it is used there
   std::vector<bool> doubled_;  // [buffer] the next tile's part comes while this one runs
   std::set<std::pair<int, bool>>
       waits_;  // depths where a main memory's latency is waited for, by direction
   double total_ = 0, base_ = 0;
 
   Tiling& tiling() { return out_.tiling; }
+  const Tiling& tiling() const { return out_.tiling; }
 
   /// Tiles before the first: where all that is made lies outside the tensors, nothing is missed.
   void warm();
@@ -82,6 +89,22 @@ class ExplicitEvaluation {
   int depthOf(const std::vector<Span>& spans) const;
   void depths();
   double executions(int depth) const;
+
+  // ---- a reduction across tiles (Tiling::sync): parts in main memory, which the last tile to come combines
+
+  bool isSplit(size_t s) const { return static_cast<int>(s) == out_.tiling.sync; }
+  /// Does the stage run behind the wait?
+  bool isBehind(size_t s) const {
+    return out_.tiling.sync >= 0 && static_cast<int>(s) > out_.tiling.sync;
+  }
+  double lastTiles() const { return executions(out_.tiling.grid - 1); }
+  double partsOfOne() const;  ///< that a last tile combines
+  /// What is used on one side of the wait isn't on the other.
+  void sides();
+  int64_t partElements() const;  ///< of the results in one tile, at most
+  /// In the memory of vector instructions: a tile's own part, and all that a last tile combines.
+  int64_t partBytes() const;
+
   /// Mean size over the tiles, clipped to the axis.
   double meanSize(const Span& s, int64_t extent) const;
   double meanPart(const std::vector<Span>& spans, const std::vector<int64_t>& extents) const;
@@ -126,7 +149,10 @@ class ExplicitEvaluation {
     (written ? out_.cost.bytesWritten : out_.cost.bytesRead) += std::llround(n);
   }
 
+  /// What runs before the wait for all tiles, or behind it.
+  void oneSide(bool behind);
   void stage(size_t s);
+  void splitStage(size_t s, bool behind);
   /// Elements that no tile has a copy of.
   void direct(size_t s, double points, double outer);
   bool movesFromMain(size_t s, double runs);

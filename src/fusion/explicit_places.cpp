@@ -72,7 +72,8 @@ bool ExplicitEvaluation::isOwn(size_t s) const {
     if (!own && std::ranges::any_of(span.coefficients, [](int64_t c) { return c != 0; }))
       return false;
   }
-  for (int i = 0; i < out_.depth[s]; i++)  // what doesn't depend on a loop around is made again
+  const int depth = out_.depth[s] - (isBehind(s) ? 1 : 0);
+  for (int i = 0; i < depth; i++)  // what doesn't depend on a loop around is made again
     if (std::ranges::none_of(out_.regions.stages[s],
                              [&](const Span& x) { return x.dependsOn(out_.tiling.order[i]); }))
       return false;
@@ -157,6 +158,11 @@ std::map<std::string, int64_t> ExplicitEvaluation::peaks() const {
       const int64_t n = heldBytes(b);
       change[static_cast<size_t>(live[b].first)] += n;
       change[static_cast<size_t>(live[b].last) + 1] -= n;
+    }
+    if (tiling().sync >= 0 && space == target_.scratch) {
+      const auto at = static_cast<size_t>(places()[static_cast<size_t>(tiling().sync)]);
+      change[at] += partBytes();
+      change[at + 1] -= partBytes();
     }
     int64_t now = 0, &most = out[space];
     for (const int64_t n : change) most = std::max(most, now += n);

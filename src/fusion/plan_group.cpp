@@ -145,7 +145,7 @@ Drafted draftBody(const Graph& body, const AccessOf& access, const Target& targe
     list.shape = shapeOf(list.set);
     const bool reorders = options.numerics != Numerics::Strict;
     list.tiled = chooseTiles(list.shape, list.set, worksOf(list.set), target,
-                             reorders && !target.hasExplicitMemory());
+                             reorders && (!target.hasExplicitMemory() || target.cores > 1));
     steps += list.tiled.steps;
     const int64_t near =
         target.hasExplicitMemory() ? target.level(target.scratch)->bytes : target.levels[1].bytes;
@@ -153,7 +153,7 @@ Drafted draftBody(const Graph& body, const AccessOf& access, const Target& targe
     std::optional<Planned> walking;
     if (reorders &&
         (holdsMuch || leafBytes(list.set) > near))  // what is read again comes from afar
-      walking = planWalk(list, target, !holdsMuch, steps, traffic);
+      walking = planWalk(list, target, !holdsMuch && !target.hasExplicitMemory(), steps, traffic);
     if (walking && isSooner(walking->list.tiled.cost, list.tiled.cost, target)) {
       list = std::move(walking->list);
       traffic = std::move(walking->traffic);

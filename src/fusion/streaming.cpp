@@ -125,11 +125,30 @@ class Streaming {
     }
     for (const StageStore& store : stage.outer)
       if (!result(s, store, carried)) return false;
-    for (const CarriedSum& c : carried) {
+    for (CarriedSum& c : carried) {
       if (c.index.empty() && !w_.spaceAxes(s).empty()) return false;
+      if (!findOrder(c)) return false;
       for (const Change::Term& t : c.change.scales) w_.fixes.insert({t.carried, t.k});
     }
     w_.carried[s] = std::move(carried);
+    return true;
+  }
+  /// Values of one state are stored one after the other: each before those that it reads. False where they read each other.
+  static bool findOrder(CarriedSum& c) {
+    const std::vector<Expr>& next = c.combine.result;
+    const auto isRead = [&](size_t m) {
+      for (size_t other = 0; other < next.size(); other++)
+        if (other != m && !std::ranges::count(c.order, other) &&
+            mentions(next[other], c.combine.left[m]))
+          return true;
+      return false;
+    };
+    while (c.order.size() < next.size()) {
+      size_t m = 0;
+      while (m < next.size() && (std::ranges::count(c.order, m) || isRead(m))) m++;
+      if (m == next.size()) return false;
+      c.order.push_back(m);
+    }
     return true;
   }
   /// Is the factor the same for all that the stage adds up?

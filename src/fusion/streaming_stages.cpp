@@ -145,8 +145,7 @@ class Stages {
         fresh.push_back(var(c.names[m], t));
       }
       const std::vector<Expr> joined = c.combine.join(kept, fresh);
-      for (size_t m = 0; m < c.names.size(); m++)
-        out.outer.push_back({c.run(m), c.index, joined[m], "", {}});
+      for (const size_t m : c.order) out.outer.push_back({c.run(m), c.index, joined[m], "", {}});
     }
     return out;
   }

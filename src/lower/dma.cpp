@@ -1,7 +1,10 @@
 #include <algorithm>
 
+#include "ir/rewriter.h"
+#include "lower/block_products.h"
 #include "lower/dma_lowering.h"
 #include "lower/kernel_pass.h"
+#include "lower/team.h"
 #include "support/check.h"
 
 namespace tektite {
@@ -14,6 +17,7 @@ constexpr int64_t kFar = int64_t{1} << 32;  // more than any extent
 LoweredKernel DmaLowering::run(const std::string& name) {
   Kernel kernel;
   kernel.name = name;
+  splitReductions();
   std::set<std::string> used;
   for (const TileList& list : plan_.lists)
     for (const std::string& n : buffersOf(list.stages)) used.insert(n);
@@ -25,6 +29,9 @@ LoweredKernel DmaLowering::run(const std::string& name) {
     kernel.params.push_back({b.kind == PlanBuffer::Output ? Param::Out : Param::In, declare(b)});
     out_.arguments.push_back(b.name);
   }
+  for (const PlanBuffer& b : plan_.buffers)
+    if (b.kind == PlanBuffer::Scratch && sharedByTiles(b) && used.count(b.name))
+      kernel.body.push_back({Alloc{tektite::allocate(b, "main")}, ""});
   const Schedule naive = naiveSchedule(plan_);
   for (size_t l = 0; l < plan_.lists.size(); l++) {
     begin(plan_.lists[l], naive.lists[l]);
@@ -42,6 +49,44 @@ LoweredKernel DmaLowering::run(const std::string& name) {
   return std::move(out_);
 }
 
+void DmaLowering::splitReductions() {
+  for (TileList& list : plan_.lists) {
+    if (list.sync < 0) continue;
+    splitPartials(plan_, list, list.sync, false);
+    copyParts(list, list.sync);
+  }
+}
+
+void DmaLowering::copyParts(TileList& list, int at) {
+  Stage &own = list.stages[at], &joins = list.stages[at + 1];
+  std::map<std::string, std::string> all;
+  for (StageStore& store : own.outer) {
+    PlanBuffer mine = plan_.buffer(store.buffer);
+    mine.copyOf = store.buffer;
+    mine.space = target_.scratch;
+    mine.depth = own.depth;
+    mine.region.clear();
+    for (const StageAxis& a : own.axes)
+      if (!a.reduce) mine.region.push_back(a.region);
+    PlanBuffer parts = mine;
+    mine.region.insert(mine.region.begin(), {var(list.tiles.back().var), 1});
+    parts.region.insert(parts.region.begin(), {Expr(0), list.tiles.back().count()});
+    mine.name = store.buffer + "_here";
+    parts.name = store.buffer + "_all";
+    all[store.buffer] = parts.name;
+    store.buffer = mine.name;
+    plan_.buffers.push_back(std::move(mine));
+    plan_.buffers.push_back(std::move(parts));
+  }
+  for (Accumulator& a : joins.accumulators)
+    for (Expr& e : a.values)
+      e = rewrite(e, [&](const Expr& x) -> Expr {
+        const Load* l = x.as<Load>();
+        const auto it = l ? all.find(l->buffer) : all.end();
+        return it == all.end() ? Expr() : load(it->second, x.type(), l->index);
+      });
+}
+
 void DmaLowering::begin(const TileList& list, const std::vector<StageSchedule>& schedule) {
   list_ = &list;
   schedule_ = &schedule;
@@ -51,6 +96,10 @@ void DmaLowering::begin(const TileList& list, const std::vector<StageSchedule>& 
   const auto mine = buffersOf(list.stages);
   for (PlanBuffer& b : plan_.buffers)
     if (b.kind == PlanBuffer::Scratch && mine.count(b.name)) scratch_.push_back(&b);
+  stored_.clear();
+  for (const Stage& s : list.stages)
+    for (const auto* stores : {&s.inner, &s.outer})
+      for (const StageStore& store : *stores) stored_.insert(store.buffer);
   chooseDoubled();
 }
 
@@ -118,7 +167,20 @@ Block DmaLowering::inside(int depth) {
   nestLives(lives);
   Block out;
   bringRings(depth, out);
-  emit(items, depth, buffers, lives, 0, static_cast<int>(items.size()) - 1, out);
+  const int last = static_cast<int>(items.size()) - 1;
+  if (list_->sync < 0) {
+    emit(items, depth, buffers, lives, 0, last, out);
+  } else if (depth == static_cast<int>(list_->tiles.size())) {
+    for (const bool behind : {false, true}) {
+      Block side;
+      emit(items, depth, buffers, lives, behind ? list_->sync + 1 : 0, behind ? last : list_->sync,
+           side);
+      out.push_back({BlockStmt{std::move(side)}, ""});
+      if (!behind) out.push_back({Sync{Sync::Last, list_->tiles.back().var, 0}, ""});
+    }
+  } else {
+    loop(depth, out);
+  }
   return out;
 }
 

@@ -23,13 +23,15 @@ class DmaLowering {
   Ranges ranges_;
   std::vector<PlanBuffer*> scratch_;  // of the list
   Block outside_;                     // of the grid
+  std::set<std::string> stored_;      // buffers that its stages store
   std::set<std::string> doubled_;     // two copies: the next tile's comes while this one runs
 
-  bool isIn(const PlanBuffer& b) const {
-    return !b.copyOf.empty() && plan_.buffer(b.copyOf).kind != PlanBuffer::Output;
-  }
-  bool isOut(const PlanBuffer& b) const { return !b.copyOf.empty() && !isIn(b); }
+  bool isIn(const PlanBuffer& b) const { return !b.copyOf.empty() && !stored_.count(b.name); }
+  bool isOut(const PlanBuffer& b) const { return !b.copyOf.empty() && stored_.count(b.name); }
 
+  /// A reduction across tiles: each stores its part in main memory, the last to come brings all parts and combines them.
+  void splitReductions();
+  void copyParts(TileList&, int at);
   void begin(const TileList& list, const std::vector<StageSchedule>& schedule);
   /// What a serial loop brings anew for each tile, where there is room for two of all.
   void chooseDoubled();

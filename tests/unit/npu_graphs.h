@@ -93,4 +93,33 @@ graph (x: u8[200x600]) {
   return %4
 })";
 
+/// Reductions to few values, long enough to be shared by cores: a norm, extrema of rows and where they are, means over an outer axis.
+inline const char* const kNorm = R"(
+graph (x: f32[300001]) {
+  %1 = map (x) { $0 * $0 } : f32[300001]
+  %2 = reduce sum %1 axes=[0] : f32[1]
+  %3 = map (%2) { sqrt($0) } : f32[1]
+  return %3
+})";
+inline const char* const kExtrema = R"(
+graph (x: f32[5x30011], b: f32[5x1]) {
+  %2 = reduce max x axes=[1] : f32[5x1]
+  %3 = map (%2, b) { $0 - $1 } : f32[5x1]
+  return %2, %3
+})";
+inline const char* const kFirstMaximum = R"(
+combine first_max(m: f32, i: i64; n: f32, j: i64) =
+    select(m < n, n, m), select(m < n, j, select(n < m, i, min(i, j)))
+    identity -inf, 9223372036854775807
+graph (x: f32[3x50000], i: i64[3x50000]) {
+  %2.0, %2.1 = reduce first_max x, i axes=[1] : f32[3x1], i64[3x1]
+  return %2.0, %2.1
+})";
+inline const char* const kColumns = R"(
+graph (x: f32[20000x7]) {
+  %1 = reduce sum x axes=[0] : f32[1x7]
+  %2 = map (%1) { $0 * 0.00005 } : f32[1x7]
+  return %2
+})";
+
 }  // namespace tektite

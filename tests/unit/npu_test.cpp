@@ -167,6 +167,14 @@ TEST_P(Npu, GraphsKeepTheirValues) {
         EXPECT_LT(o.worst, 2e-6) << text << scratch;
       }
 }
+TEST_P(Npu, ReductionsToFewValuesKeepThem) {
+  for (const char* text : {kNorm, kExtrema, kFirstMaximum, kColumns})
+    for (const int64_t scratch : {0, 32768}) {
+      const Outcome o = Trial(text, machine(GetParam(), scratch))();
+      EXPECT_LT(o.worst, 1e-4) << text << scratch;  // of a value near the sum of the magnitudes
+      EXPECT_EQ(o.counted.launches, 1) << text;
+    }
+}
 INSTANTIATE_TEST_SUITE_P(Machines, Npu, testing::ValuesIn(kMachines));
 
 TEST(NpuCount, ChainsMoveTheirOperandsAndResultsOnce) {
@@ -256,6 +264,39 @@ TEST(NpuCount, PlannedSecondsAreSimulatedSeconds) {
         EXPECT_GT(ratio, 0.6) << name << text << unfused;
         EXPECT_LT(ratio, 1.6) << name << text << unfused;
       }
+}
+
+/// A reduction to few values is shared by all cores: their parts pass through main memory.
+TEST(NpuCount, ReductionsToFewValuesAreSpreadOverCores) {
+  const Target all = machine("npu:ascend910b");
+  Target one = all;
+  one.cores = 1;
+  for (const char* text : {kNorm, kExtrema, kFirstMaximum, kColumns}) {
+    const Outcome spread = Trial(text, all)(), alone = Trial(text, one)();
+    const double launch = all.launchSeconds * all.hertz;
+    EXPECT_LT((spread.counted.cycles - launch) * 2, alone.counted.cycles - launch) << text;
+    EXPECT_EQ(spread.counted.bytesRead, spread.plannedRead) << text;
+    EXPECT_EQ(spread.counted.bytesWritten, spread.plannedWritten) << text;
+    EXPECT_LT(spread.counted.bytesRead, 1.02 * static_cast<double>(alone.counted.bytesRead))
+        << text;
+    const double ratio = spread.counted.cycles / all.hertz / spread.planned;
+    EXPECT_GT(ratio, 0.6) << text;
+    EXPECT_LT(ratio, 1.6) << text;
+  }
+}
+
+/// What a scratchpad doesn't hold goes through it piece by piece, and isn't fetched element by element.
+TEST(NpuCount, LongReductionsAreBroughtInPieces) {
+  for (const char* name : kMachines) {
+    const Target t = machine(name, 131072);
+    const MemoryPath& path = *t.path("main", t.scratch);
+    for (const char* text : {kNorm, kColumns}) {
+      const Outcome o = Trial(text, t)();
+      const double bytes = static_cast<double>(o.counted.bytesRead);
+      EXPECT_LT(o.counted.busy.at(path.engine) / t.hertz, 4 * bytes / path.bytesPerSecond)
+          << name << text;
+    }
+  }
 }
 
 TEST(NpuCount, RequantisedSumsAreHeldAsBytes) {

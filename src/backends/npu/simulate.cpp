@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "backends/npu/walk.h"
 
@@ -114,8 +115,7 @@ void Walk::runList() {
   moved_ = 0;
   for (size_t i = 0; i < tiles_.size(); i++) {
     core_ = &cores_[i * cores_.size() / tiles_.size()];
-    for (const auto& [slot, value] : tiles_[i].variables) machine_.variables[slot].i = value;
-    block(tiles_[i].body->body);
+    tile(i);
     for (auto& [name, e] : core_->engines) e.ends.clear();
   }
   tiles_.clear();
@@ -126,7 +126,29 @@ void Walk::runList() {
   for (Core& c : cores_) c.time = end;
 }
 
-void Walk::block(const std::vector<CodeStmt>& body) {
+/// What stands behind a `sync last` is run by the core that gets there last, when all others have.
+void Walk::tile(size_t i) {
+  const Tile& t = tiles_[i];
+  for (const auto& [slot, value] : t.variables) machine_.variables[slot].i = value;
+  const std::span<const CodeStmt> body = t.body->body;
+  const auto sync = std::ranges::find_if(body, [](const CodeStmt& s) {
+    const Sync* y = s.source->as<Sync>();
+    return y && y->kind == Sync::Last;
+  });
+  block({body.begin(), sync});
+  if (sync == body.end()) return;
+  if (!last_ || core_->time >= last_->time) last_ = core_;
+  const bool more =
+      i + 1 < tiles_.size() && tiles_[i + 1].body == t.body &&
+      std::ranges::equal(std::span(t.variables).first(t.variables.size() - 1),
+                         std::span(tiles_[i + 1].variables).first(t.variables.size() - 1));
+  if (more) return;
+  core_ = std::exchange(last_, nullptr);
+  core_->time += target_.gridSyncSeconds;
+  block({sync + 1, body.end()});
+}
+
+void Walk::block(std::span<const CodeStmt> body) {
   std::vector<std::pair<std::string, int64_t>> mine;
   for (const CodeStmt& s : body) {
     machine_.newEvaluation();

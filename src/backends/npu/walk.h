@@ -1,6 +1,7 @@
 #pragma once
 #include <deque>
 #include <map>
+#include <span>
 #include <unordered_map>
 
 #include "backends/npu/simulate.h"
@@ -65,6 +66,7 @@ class Walk {
   std::vector<TraceEvent>* trace_;
   std::vector<Core> cores_;
   Core* core_ = nullptr;
+  Core* last_ = nullptr;  ///< of those that wait in a `sync last`, the one whose time is latest
   std::vector<Tile> tiles_;
   Simulated out_;
   std::map<std::string, std::string> space_;
@@ -86,10 +88,11 @@ class Walk {
   void outside(const std::vector<code::CodeStmt>& body);
   void addTiles(const code::CodeStmt& s, std::vector<std::pair<int, int64_t>>& at);
   void runList();
+  void tile(size_t i);
 
   // ---- statements
 
-  void block(const std::vector<code::CodeStmt>& body);
+  void block(std::span<const code::CodeStmt> body);
   void statement(const code::CodeStmt& s);
 
   // ---- engines
@@ -110,8 +113,11 @@ class Walk {
   // ---- vector instructions
 
   void vector(const code::CodeStmt& s);
-  void nest(const code::CodeStmt& s, double times, double& cycles);
-  void store(const code::CodeStmt& s, const Store& t, double times, double& cycles);
+  struct Cycles {
+    double starts = 0, work = 0;
+  };
+  void nest(const code::CodeStmt& s, double times, Cycles& cycles);
+  void store(const code::CodeStmt& s, const Store& t, double times, Cycles& cycles);
   const Stored& storedOf(const code::CodeStmt& s, const Store& t);
   bool byUnit(const code::CodeStmt& s, const Store& t) const;
   /// Elements of main memory that are moved one by one.

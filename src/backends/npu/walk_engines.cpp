@@ -116,12 +116,13 @@ void Walk::output(const Intrin& i, Sums& sums, double bytes) {
 }
 
 void Walk::vector(const CodeStmt& s) {
-  double cycles = 0;
-  nest(s, 1, cycles);
-  if (cycles > 0) occupy("vector", "", cycles / target_.hertz, 0, "vector");
+  Cycles c;
+  nest(s, 1, c);
+  if (c.starts + c.work > 0) occupy("vector", "", (c.starts + c.work) / target_.hertz, 0, "vector");
 }
 
-void Walk::nest(const CodeStmt& s, double times, double& cycles) {
+/// Instructions take any number of rows, and tails of them.
+void Walk::nest(const CodeStmt& s, double times, Cycles& cycles) {
   if (s.source->as<For>()) {
     machine_.newEvaluation();
     const int64_t n = std::max<int64_t>(0, machine_.integer(s.expr));
@@ -131,11 +132,16 @@ void Walk::nest(const CodeStmt& s, double times, double& cycles) {
       varies = varies || std::ranges::count(below, s.slot) > 0;
     }
     if (n == 0) return;
+    double starts = 0;
     for (int64_t i = 0; i < (varies ? n : 1); i++) {
       machine_.variables[s.slot].i = i;
+      Cycles one;
       for (const CodeStmt& inner : s.body)
-        nest(inner, varies ? times : times * static_cast<double>(n), cycles);
+        nest(inner, varies ? times : times * static_cast<double>(n), one);
+      cycles.work += one.work;
+      starts = std::max(starts, one.starts);
     }
+    cycles.starts += starts;
     return;
   }
   if (s.source->as<Alloc>()) return;
@@ -143,7 +149,7 @@ void Walk::nest(const CodeStmt& s, double times, double& cycles) {
   for (const CodeStmt& inner : s.body) nest(inner, times, cycles);
 }
 
-void Walk::store(const CodeStmt& s, const Store& t, double times, double& cycles) {
+void Walk::store(const CodeStmt& s, const Store& t, double times, Cycles& cycles) {
   const Stored& stored = storedOf(s, t);
   if (stored.byUnit) {  // its own engine stores what it has summed up
     const int to = s.refs[0].buffer;
@@ -154,8 +160,8 @@ void Walk::store(const CodeStmt& s, const Store& t, double times, double& cycles
                   target_.latencySeconds, code_.buffers[to].name);
   }
   const int element = bytes(code_.buffers[s.refs[0].buffer].type);
-  cycles += stored.slots * target_.vectorStartCycles +
-            times * stored.slots * element / target_.vectorBytes / target_.slotsPerCycle;
+  cycles.starts += stored.slots * target_.vectorStartCycles;
+  cycles.work += times * stored.slots * element / target_.vectorBytes / target_.slotsPerCycle;
   for (const CodeRef& r : s.refs)
     if (spaceOf(r.buffer) == "main") direct(r.buffer, true, times);
   for (const int b : stored.loads) direct(b, false, times);
