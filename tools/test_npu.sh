@@ -7,7 +7,7 @@ tektite=build/tektite failed=0
 for target in npu:ascend910b npu:neuroncore2 npu:ethos-u85-1024 npu:ethos-u65-512 npu:gemmini tests/targets/dsp.toml bench/targets/one_buffer.toml; do
   for model in recurrent transformer quantised convnet; do
     for more in "" --unfused; do
-      said=$(timeout 120 $tektite verify tests/models/$model/model.onnx --target=$target --no-cache $more 2>&1) ||
+      said=$(timeout 300 $tektite verify tests/models/$model/model.onnx --target=$target --no-cache $more 2>&1) ||
         { echo "$model on $target $more: $(tail -n1 <<<"$said")"; failed=1; }
     done
   done
@@ -19,7 +19,7 @@ for target in npu:ascend910b npu:neuroncore2; do
     set=$folder/test_data_set_0
     [ -d $set ] || continue
     within=$([ -f $folder/max_rel ] && echo "--max-rel $(<$folder/max_rel)")  # of a fetched model
-    said=$(timeout 120 $tektite run $folder/model.onnx --inputs $set --expect $set $within --target=$target 2>&1) ||
+    said=$(timeout 300 $tektite run $folder/model.onnx --inputs $set --expect $set $within --target=$target 2>&1) ||
       { echo "$folder on $target: $(tail -n1 <<<"$said")"; failed=1; }
   done
 done

@@ -203,6 +203,11 @@ class Assembly {
     }
   }
 
+  /// Of a tile axis among the loops.
+  int placeOf(int j) const {
+    const std::vector<int>& order = tiled_.tiling.order;
+    return static_cast<int>(std::ranges::find(order, j) - order.begin());
+  }
   /// Where the tile is not the owner of an element, another tile stores it.
   Expr guardOf(size_t s, const StageStore& store, bool inner) const {
     const Stage& stage = set_.stages[s];
@@ -213,14 +218,14 @@ class Assembly {
       const bool indexes = mentions(store.index, stage.axes[a].var);
       if (!indexes || j < 0 || !vars_.count(j)) continue;
       covered[j] = true;
-      if (isOwn(s, a)) continue;
+      if (isOwn(s, a) || placeOf(j) >= tiled_.depth[s]) continue;  // a loop inside: it owns all
       const Expr at = var(stage.axes[a].var), first = vars_.at(j) * Expr(tiled_.tiling.tile[j]);
       guard =
           logicalAnd(guard, logicalAnd(le(first, at), lt(at, first + Expr(tiled_.tiling.tile[j]))));
     }
     for (const auto& [j, v] : vars_) {
       if (covered[j]) continue;
-      const auto position = std::ranges::find(tiled_.tiling.order, j) - tiled_.tiling.order.begin();
+      const int position = placeOf(j);
       const bool combined = tiled_.tiling.sync >= 0 && position == tiled_.tiling.grid - 1 &&
                             (static_cast<int>(s) > tiled_.tiling.sync ||
                              (static_cast<int>(s) == tiled_.tiling.sync && !inner));

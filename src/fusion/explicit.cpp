@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "fusion/explicit_evaluation.h"
+#include "ir/rewriter.h"
 
 namespace tektite {
 namespace {
@@ -17,6 +18,7 @@ Tiled ExplicitEvaluation::run() {
   depths();
   sides();
   spaces();
+  widen();
   fit();
   double tiles = 1;
   for (int i = 0; i < tiling().grid; i++) tiles *= static_cast<double>(counts_[tiling().order[i]]);
@@ -25,8 +27,7 @@ Tiled ExplicitEvaluation::run() {
   engines();
   Cost& c = out_.cost;
   c.launches = 1;
-  double most = line_;
-  for (const auto& [engine, seconds] : beside_) most = std::max(most, seconds);
+  const double most = std::max(pipelined(), busiest());
   const Level& main = target_.levels.back();
   const auto moved = static_cast<double>(c.bytesRead + c.bytesWritten);
   double shared = 0;
@@ -183,9 +184,22 @@ void ExplicitFacts::work(const Stage& s) {
   const auto one = [](const Expr& e, bool combines) {
     return Work{std::max(1.0, vectorSlotsOf(e) + combines), bytes(e.type())};
   };
-  for (const StageStore& t : s.inner) in.push_back(one(t.value, !t.combine.empty()));
+  std::vector<Expr> known;  // what a point computes once, stores, and reads again
+  const auto reused = [&](const Expr& e) {
+    return rewrite(e, [&](const Expr& x) -> Expr {
+      return std::ranges::count(known, x) ? var("w", x.type()) : Expr();
+    });
+  };
+  for (const StageStore& t : s.inner) {
+    const bool keeps = !s.accumulators.empty() && t.combine.empty() && !t.guard;
+    const Work w = one(reused(t.value), !t.combine.empty());
+    in.push_back(w);
+    if (!keeps || vectorSlotsOf(t.value) < 1) continue;
+    in.push_back({1, w.bytes});
+    known.push_back(t.value);
+  }
   for (const Accumulator& a : s.accumulators)
-    for (const Expr& e : a.values) in.push_back(one(e, true));
+    for (const Expr& e : a.values) in.push_back(one(reused(e), true));
   for (const StageStore& t : s.outer) out.push_back(one(t.value, !t.combine.empty()));
   std::vector<int>& parts = partials.emplace_back();
   for (const Accumulator& a : s.accumulators)

@@ -22,30 +22,52 @@ double ExplicitEvaluation::moveSeconds(const std::string& from, const std::strin
 
 void ExplicitEvaluation::moveBytes(const std::string& from, const std::string& to, double times,
                                    double each) {
-  line_ += times * (moveSeconds(from, to, each) + target_.latencySeconds);
+  wait(times * (moveSeconds(from, to, each) + target_.latencySeconds));
 }
 
 void ExplicitEvaluation::bring(size_t b, int depth, double each) {
   const double one = moveSeconds("main", out_.space[b], each);
-  if (doubled_[b]) {  // the first of a loop is waited for, the others come beside what runs
-    const MemoryPath* p = target_.path("main", out_.space[b]);
-    beside_[p ? p->engine : ""] += executions(depth) * one;
-    line_ += executions(depth - 1) * one;
-    if (waits_.emplace(depth - 1, false).second)
-      line_ += executions(depth - 1) * target_.latencySeconds;
-    return;
+  const bool ahead = doubled_[b];
+  at_ = static_cast<size_t>(ahead ? depth - 1 : depth);
+  if (waits_.emplace(at_, false).second)
+    wait(executions(static_cast<int>(at_)) * target_.latencySeconds);
+  if (!ahead) return wait(executions(depth) * one);
+  const MemoryPath* p = target_.path("main", out_.space[b]);
+  ahead_[static_cast<size_t>(depth)][p ? p->engine : ""] += executions(depth) * one;
+}
+
+double ExplicitEvaluation::pipelined() const {
+  double inside = 0;
+  for (size_t depth = line_.size(); depth-- > 0;) {
+    inside += line_[depth];
+    double brought = 0;
+    for (const auto& [engine, seconds] : ahead_[depth]) brought = std::max(brought, seconds);
+    if (brought == 0) continue;
+    const int d = static_cast<int>(depth);
+    const double tiles = executions(d) / executions(d - 1);
+    inside = (inside + brought + std::max(inside, brought) * (tiles - 1)) / tiles;
   }
-  line_ += executions(depth) * one;
-  if (waits_.emplace(depth, false).second) line_ += executions(depth) * target_.latencySeconds;
+  return inside;
+}
+
+double ExplicitEvaluation::busiest() const {
+  std::map<std::string, double> busy;
+  double most = 0;
+  for (const auto& engines : ahead_)
+    for (const auto& [engine, seconds] : engines) most = std::max(most, busy[engine] += seconds);
+  return most;
 }
 
 void ExplicitEvaluation::engines() {
+  line_.assign(tiling().order.size() + 1, 0);
+  ahead_.assign(line_.size(), {});
   oneSide(false);
   if (tiling().sync < 0) return;
-  const double before = std::exchange(line_, target_.gridSyncSeconds * lastTiles());
+  std::vector<double> before = std::exchange(line_, std::vector<double>(line_.size()));
   waits_.clear();
+  wait(target_.gridSyncSeconds * lastTiles());
   oneSide(true);
-  behind_ = std::exchange(line_, before);
+  for (const double seconds : std::exchange(line_, std::move(before))) behind_ += seconds;
 }
 
 void ExplicitEvaluation::oneSide(bool behind) {
@@ -59,6 +81,7 @@ void ExplicitEvaluation::oneSide(bool behind) {
       part[ring] = newest(part[ring], tiling().sliding);
       depth = depthOf(part);
     }
+    at_ = static_cast<size_t>(depth);
     if (behind) depth--;
     const double each = meanPart(part, g_.buffers[b]) * bytes(set_.buffers[b].type.dtype);
     count(output, executions(depth) * each);
@@ -80,12 +103,13 @@ void ExplicitEvaluation::vector(const std::vector<ExplicitFacts::Work>& work, do
   for (const ExplicitFacts::Work& w : work)
     cycles += w.slots * (runs * target_.vectorStartCycles +
                          points * w.bytes / target_.vectorBytes / target_.slotsPerCycle);
-  line_ += cycles / target_.hertz;
+  wait(cycles / target_.hertz);
 }
 
 void ExplicitEvaluation::stage(size_t s) {
   const StageShape& shape = g_.stages[s];
   const StageWork& w = work_[s];
+  at_ = static_cast<size_t>(out_.depth[s]);
   const double runs = executions(out_.depth[s] - (isBehind(s) ? 1 : 0));
   const auto [points, outer, whole] = pointsOf(
       shape, runs, [&](size_t a) { return meanSize(out_.regions.stages[s][a], shape.extents[a]); });
@@ -166,11 +190,10 @@ bool ExplicitEvaluation::goesOut(size_t s) const {
 }
 
 int64_t ExplicitEvaluation::roomForSums(size_t s) const {
-  const int64_t room = target_.level(target_.matrix.result)->bytes;
   const int sums = facts_.operands[s].sums;
-  if (sums >= 0 && out_.space[static_cast<size_t>(sums)] == target_.matrix.result) return room;
+  const bool carried = sums >= 0 && out_.space[static_cast<size_t>(sums)] == target_.matrix.result;
   const bool others = std::ranges::count(out_.space, target_.matrix.result) > 0;
-  return room / (others ? 2 : 1) / (goesOut(s) ? 2 : 1);
+  return tektite::roomForSums({carried, others, goesOut(s)}, target_);
 }
 
 bool ExplicitEvaluation::isFixed(const Span& s, int64_t extent) const {
@@ -229,10 +252,10 @@ double ExplicitEvaluation::product(size_t s, double runs) {
     const double each = bytes(set_.buffers[static_cast<size_t>(facts_.scaled[s][0])].type.dtype);
     const double out = outputSeconds(target_, m * n * each);
     const double longest = std::max({steps * feed, steps * multiply, out});
-    line_ += runs * (tiles * longest + feed + multiply + out - std::max({feed, multiply, out}));
+    wait(runs * (tiles * longest + feed + multiply + out - std::max({feed, multiply, out})));
   } else {
-    line_ += runs * (tiles * steps * std::max(feed, multiply) +
-                     tiles / gathered * std::min(feed, multiply));
+    wait(runs *
+         (tiles * steps * std::max(feed, multiply) + tiles / gathered * std::min(feed, multiply)));
   }
   out_.cost.flops += 2 * runs * tiles * steps * m * n * k;
   return runs * tiles / gathered * (gathered > 1 ? rowParts * columnParts : 1);

@@ -69,13 +69,15 @@ class ExplicitEvaluation {
   const Target& target_;
   Tiled out_;
   std::vector<int64_t> counts_;
-  // Seconds, were there only one core: of what the program waits for, and of engines beside it.
-  double line_ = 0;
-  std::map<std::string, double> beside_;
+  // Seconds, were there only one core, all executions together.
+  std::vector<double> line_;  // [depth] of what the program waits for there
+  std::vector<std::map<std::string, double>>
+      ahead_;                  // [depth] of engines that bring what the next tile of the loop wants
+  size_t at_ = 0;              // the depth that is counted
   double behind_ = 0;          // of what the last tile does behind the wait for all (Tiling::sync)
   std::vector<bool> waited_;   // [buffer] it is used there
   std::vector<bool> doubled_;  // [buffer] the next tile's part comes while this one runs
-  std::set<std::pair<int, bool>>
+  std::set<std::pair<size_t, bool>>
       waits_;  // depths where a main memory's latency is waited for, by direction
   double total_ = 0, base_ = 0;
 
@@ -113,6 +115,10 @@ class ExplicitEvaluation {
 
   bool isScratch(size_t b) const { return set_.buffers[b].kind == PlanBuffer::Scratch; }
   int64_t heldBytes(size_t b) const;
+  /// Small operands that loops walk through are brought before them, all at once, where that costs less than many small copies.
+  void widen();
+  /// The part of an operand for all tiles of the serial loops from this depth on.
+  std::vector<Span> widened(size_t b, int depth) const;
   void spaces();
   /// Does the matrix unit's own engine take the result to main memory?
   bool storedByUnit(size_t b) const;
@@ -129,6 +135,8 @@ class ExplicitEvaluation {
   /// When each buffer lives, in places of stages. A buffer that a loop inside of its block uses lives as long as the loop.
   std::vector<Life> lives() const;
   std::map<std::string, int64_t> peaks() const;
+  /// A result that stages of the same tile read.
+  bool isReadBack(size_t b) const;
   /// Where all doesn't fit, the largest operands stay in main memory.
   void fit();
 
@@ -139,6 +147,10 @@ class ExplicitEvaluation {
   /// Waited for, each at main memory's latency.
   void moveBytes(const std::string& from, const std::string& to, double times, double each);
   void bring(size_t b, int depth, double each);
+  void wait(double seconds) { line_[at_] += seconds; }
+  /// Of all loops: what is brought ahead goes beside what a tile does, but for the first tile, and for what the last one does.
+  double pipelined() const;
+  double busiest() const;  ///< the engine that brings most ahead
   void vector(const std::vector<ExplicitFacts::Work>&, double runs, double points);
   void chooseDoubled();
   bool isFixed(const Span&, int64_t extent) const;

@@ -49,6 +49,7 @@ void ExplicitEvaluation::splitStage(size_t s, bool behind) {
   for (const auto* touches : {&shape.reads, &shape.writes})
     for (const Touch& t : *touches)
       if (!isScratch(t.buffer) && out_.space[t.buffer].empty()) out_.overflow += kRefused;
+  at_ = static_cast<size_t>(out_.depth[s]);
   const double runs = executions(out_.depth[s]);
   const auto [points, outer, whole] = pointsOf(
       shape, runs, [&](size_t a) { return meanSize(out_.regions.stages[s][a], shape.extents[a]); });

@@ -4,6 +4,11 @@
 #include "fusion/explicit_evaluation.h"
 
 namespace tektite {
+namespace {
+
+constexpr double kSmallShare = 1.0 / 16;  // of a memory, of an operand that isn't brought by parts
+
+}  // namespace
 
 int64_t ExplicitEvaluation::heldBytes(size_t b) const {
   int64_t n = bytes(set_.buffers[b].type.dtype);
@@ -45,6 +50,44 @@ void ExplicitEvaluation::spaces() {
   for (size_t b = 0; b < g_.buffers.size(); b++)
     if (const int into = set_.inPlace[b]; isScratch(b) && into >= 0)
       shareMemory(static_cast<int>(b), into);
+}
+
+std::vector<Span> ExplicitEvaluation::widened(size_t b, int depth) const {
+  std::vector<Span> spans = out_.regions.buffers[b];
+  for (size_t d = 0; d < spans.size(); d++)
+    for (size_t i = static_cast<size_t>(depth); i < tiling().order.size(); i++) {
+      const auto j = static_cast<size_t>(tiling().order[i]);
+      spans[d].size += std::abs(spans[d].coefficients[j]) * (counts_[j] - 1);
+      spans[d].base += std::min<int64_t>(0, spans[d].coefficients[j]) * (counts_[j] - 1);
+      spans[d].coefficients[j] = 0;
+      if (spans[d].isWhole(g_.buffers[b][d])) spans[d] = wholeSpan(g_.buffers[b][d]);
+    }
+  return spans;
+}
+
+void ExplicitEvaluation::widen() {
+  if (tiling().sliding >= 0) return;
+  for (size_t b = 0; b < g_.buffers.size(); b++) {
+    if (isScratch(b) || out_.space[b].empty() || set_.buffers[b].kind == PlanBuffer::Output)
+      continue;
+    const MemoryPath* path = target_.path("main", out_.space[b]);
+    const double start =
+                     path->startSeconds / path->channels + path->halfBytes / path->bytesPerSecond,
+                 element = bytes(set_.buffers[b].type.dtype),
+                 before = meanPart(out_.regions.buffers[b], g_.buffers[b]) * element,
+                 most = static_cast<double>(target_.level(out_.space[b])->bytes) * kSmallShare;
+    for (int depth = tiling().grid; depth < out_.held[b]; depth++) {
+      const std::vector<Span> wide = widened(b, depth);
+      const double size = meanPart(wide, g_.buffers[b]) * element,
+                   copies = executions(out_.held[b]) / executions(depth);
+      if (size > most || size > copies * before ||
+          (size - before) / path->bytesPerSecond > (copies - 1) * start)
+        continue;
+      out_.regions.buffers[b] = wide;
+      out_.held[b] = depth;
+      break;
+    }
+  }
 }
 
 bool ExplicitEvaluation::storedByUnit(size_t b) const {
@@ -186,6 +229,13 @@ void ExplicitEvaluation::chooseDoubled() {
   }
 }
 
+bool ExplicitEvaluation::isReadBack(size_t b) const {
+  return g_.output[b] && std::ranges::any_of(g_.stages, [&](const StageShape& s) {
+           return std::ranges::any_of(
+               s.reads, [&](const Touch& t) { return t.buffer == static_cast<int>(b); });
+         });
+}
+
 void ExplicitEvaluation::fit() {
   for (;;) {
     const auto used = peaks();
@@ -194,7 +244,7 @@ void ExplicitEvaluation::fit() {
       if (name == target_.scratch && split()) n += exchangeBytes();
       if (n <= target_.level(name)->bytes) continue;
       for (size_t b = 0; b < g_.buffers.size(); b++)
-        if (out_.space[b] == name && !isScratch(b) &&
+        if (out_.space[b] == name && !isScratch(b) && !isReadBack(b) &&
             (largest < 0 || heldBytes(b) > heldBytes(static_cast<size_t>(largest))))
           largest = static_cast<int>(b);
     }

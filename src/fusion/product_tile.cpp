@@ -165,6 +165,11 @@ const MemoryPath* outputPath(const Target& t) {
   return t.matrix.engine.empty() ? nullptr : t.path(t.matrix.result, t.scratch);
 }
 
+int64_t roomForSums(const SumsPlace& at, const Target& target) {
+  const int64_t room = target.level(target.matrix.result)->bytes;
+  return at.carried ? room : room / (at.others ? 2 : 1) / (at.goOut ? 2 : 1);
+}
+
 double productSeconds(const Target& target, bool each, double rows, double columns, double depth,
                       int elementBytes) {
   const MatrixUnit& unit = target.matrix;

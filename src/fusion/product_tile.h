@@ -29,6 +29,15 @@ struct ProductTile {
 ProductTile tileProduct(const Stage&, const Product&, const std::vector<ProductAxis>&,
                         int64_t resultBytes, bool mayGather, const Target&);
 
+/// Where a product's sums lie in the unit's memory.
+struct SumsPlace {
+  bool carried = false;  ///< they are added to what lies there from tile to tile
+  bool others = false;   ///< results of other stages lie there, too
+  bool goOut = false;    ///< the unit's output takes one tile while the next is summed up
+};
+/// Of that memory, what a tile of results may take.
+int64_t roomForSums(const SumsPlace&, const Target&);
+
 /// A target's path from the memory of left operands to that of results says that its unit has an instruction where each column has a left
 /// operand of its own: that many of their bytes a second, the products of a sum a multiple of `channels`. Null: it has none.
 const MemoryPath* depthwisePath(const Target&);

@@ -22,6 +22,9 @@ constexpr int kMostExchanges = 8;
 
 constexpr double kLeanTime = 1.1;  // that memory outside of a GPU's teams may cost to be spared
 
+constexpr double kBytesPrice = 0.1;   // of the time that bytes take where all else takes longer
+constexpr double kAgainPrice = 0.02;  // of all time, for as much work again as there is
+
 constexpr int64_t kThinTile = 16;  // of the innermost loop, where memories are explicit
 
 class Search {
@@ -253,7 +256,14 @@ class Search {
     if (a.overflow != b.overflow) return a.overflow < b.overflow;
     const double x = std::max(a.cost.recompute / a.cost.mostRecompute, 1.0),
                  y = std::max(b.cost.recompute / b.cost.mostRecompute, 1.0);
-    return x != y ? x < y : a.cost.seconds < b.cost.seconds * (1 - 1e-6);
+    return x != y ? x < y : priced(a.cost) < priced(b.cost) * (1 - 1e-6);
+  }
+  /// Bytes that hide behind other work are not for nothing, nor is what a core does again that others do too.
+  double priced(const Cost& c) const {
+    if (!target_.hasExplicitMemory()) return c.seconds;
+    const auto moved = static_cast<double>(c.bytesRead + c.bytesWritten);
+    return c.seconds * (1 + kAgainPrice * (c.recompute - 1)) +
+           kBytesPrice * moveSeconds(moved, moved, target_.cores, target_);
   }
   bool someInvariant(const Tiled& t, int j) const {
     for (const auto& axes : t.regions.stages)

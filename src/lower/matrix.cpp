@@ -31,13 +31,6 @@ Block ProductNest::run() {
   return out;
 }
 
-int64_t ProductNest::roomForSums() const {
-  const int64_t room = target_.level(unit_.result)->bytes;
-  if (!sums_.empty()) return room;
-  const bool others = std::ranges::count(buffers_.plan.buffers, unit_.result, &PlanBuffer::space);
-  return room / (others ? 2 : 1) / (goesOut_ ? 2 : 1);
-}
-
 bool ProductNest::isOnChip(const std::string& buffer) const {
   return buffers_.plan.buffer(buffer).space == target_.scratch;
 }

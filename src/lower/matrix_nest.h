@@ -53,8 +53,11 @@ class ProductNest {
     for (size_t a = 0; a < stage.axes.size(); a++) {
       axes.push_back({sizeOf(static_cast<int>(a)), asInteger(extent_[a]).has_value()});
     }
-    tile_ = tileProduct(stage, product, axes, roomForSums(),
-                        target.operands == target.scratch && !goesOut_ && sums_.empty(), target);
+    const bool others =
+        std::ranges::count(buffers.plan.buffers, unit_.result, &PlanBuffer::space) > 0;
+    tile_ =
+        tileProduct(stage, product, axes, roomForSums({!sums_.empty(), others, goesOut_}, target),
+                    target.operands == target.scratch && !goesOut_ && sums_.empty(), target);
   }
 
   /// Memory outside of the grid, if results pass through it.
@@ -86,8 +89,6 @@ class ProductNest {
   int64_t most(int axis) const {
     return std::min(stage_.axes[axis].region.size, stage_.axes[axis].extent);
   }
-  /// Of the unit's memory for results, what a tile of them may take.
-  int64_t roomForSums() const;
   bool isOnChip(const std::string& buffer) const;
   std::string loopName(int axis) const {
     const std::string& name = stage_.axes[axis].var;

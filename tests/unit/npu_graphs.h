@@ -93,6 +93,14 @@ graph (x: u8[200x600]) {
   return %4
 })";
 
+/// What a product sums over is a result, too: loops of the other result's channels don't hold it.
+inline const char* const kKept = R"(
+graph (x: f32[1x1x55x55], b: f32[1x16x1x1], w: f32[16]) {
+  %1 = map (x, b) { max($0 + $1, 0) } : f32[1x16x55x55]
+  %2 = contract %1, w nchw,c->nhw : f32[1x55x55]
+  return %1, %2
+})";
+
 /// Reductions to few values, long enough to be shared by cores: a norm, extrema of rows and where they are, means over an outer axis.
 inline const char* const kNorm = R"(
 graph (x: f32[300001]) {

@@ -160,7 +160,7 @@ Target machine(const std::string& name, int64_t scratch = 0) {
 class Npu : public testing::TestWithParam<const char*> {};
 TEST_P(Npu, GraphsKeepTheirValues) {
   for (const char* text :
-       {kChain, kSoftmax, kProduct, kAttention, kConvolutions, kQuantised, kDepthwise})
+       {kChain, kSoftmax, kProduct, kAttention, kConvolutions, kQuantised, kDepthwise, kKept})
     for (const int64_t scratch : {0, 32768, 4096})
       for (const bool unfused : {false, true}) {
         const Outcome o = Trial(text, machine(GetParam(), scratch))(unfused);
@@ -297,6 +297,49 @@ TEST(NpuCount, LongReductionsAreBroughtInPieces) {
           << name << text;
     }
   }
+}
+
+/// What is small and would come in many parts comes once: a copy has its start.
+TEST(NpuCount, SmallOperandsAreBroughtOnce) {
+  const Target t = machine("npu:ethos-u85-1024");
+  const Graph g = parseGraph(R"(
+graph (x: f32[1x1024], b: f32[1x4096]) {
+  %1 = const data "w" : f32[1024x4096]
+  %2 = contract x, %1 mk,kn->mn : f32[1x4096]
+  %3 = map (%2, b) { max($0 + $1, 0) } : f32[1x4096]
+  return %3
+})",
+                             "test");
+  int64_t parts = 0, wholes = 0;
+  for (const Node& n : fuse(g, t, {}).graph.nodes) {
+    const Group* group = n.as<Group>();
+    if (!group) continue;
+    for (const PlanBuffer& b : group->plan->buffers) {
+      if (b.copyOf.empty()) continue;
+      const PlanBuffer::Kind kind = group->plan->buffer(b.copyOf).kind;
+      if (kind == PlanBuffer::Input) (b.depth == 0 ? wholes : parts)++;
+      if (kind == PlanBuffer::Constant) {
+        EXPECT_GT(b.depth, 0) << toText(*group->plan);  // 16 MB
+      }
+    }
+  }
+  EXPECT_EQ(wholes, 2);
+  EXPECT_EQ(parts, 0);
+}
+
+/// A chain of small products is one core's work: all cores alike would bring all weights each.
+TEST(NpuCount, CoresDontRepeatEachOther) {
+  std::string text =
+      "graph (x: f32[1x64]) {\n  %1 = const data \"w1\" : f32[64x64]\n"
+      "  %2 = contract x, %1 mk,kn->mn : f32[1x64]\n";
+  for (int i = 3; i < 61; i += 2)
+    text += fmt::format(
+        "  %{} = const data \"w{}\" : f32[64x64]\n  %{} = contract %{}, %{} mk,kn->mn : "
+        "f32[1x64]\n",
+        i, i, i + 1, i - 1, i);
+  const Outcome o = Trial(text + "  return %60\n}", machine("npu:ascend910b"))();
+  EXPECT_EQ(o.counted.launches, 1);
+  EXPECT_LT(o.counted.bytesRead, 1.1 * 4 * (30 * 64 * 64 + 64));
 }
 
 TEST(NpuCount, RequantisedSumsAreHeldAsBytes) {
