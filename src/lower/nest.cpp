@@ -501,9 +501,24 @@ class Nest {
       groupLoop(axis, out, next);
     } else if (writesOut(axis)) {
       stepByStep(axis, out, next);
+    } else if (k + 1 == reduce_.size() && schedule_.round > 1) {
+      rounds(axis, out, next);
     } else {
       plainLoop(axis, out, next);
     }
+  }
+
+  void rounds(int axis, Block& out, const Fill& inside) {
+    const std::string v = loopName(axis), step = v + "_step";
+    const int64_t n = *asInteger(extent_[axis]) / schedule_.round;
+    serial(out, v, Expr(n), n, [&](Block& inner) {
+      at_[axisName(axis)] = low_[axis] + var(v) * Expr(schedule_.round) + var(step);
+      ranges_[step] = {0, schedule_.round - 1};
+      Block body;
+      inside(body);
+      inner.push_back(forLoop(step, schedule_.round, LoopMode::Unroll, std::move(body)));
+      ranges_.erase(step);
+    });
   }
 
   /// Steps one after the other instead of a loop: of short windows, and where indices become numbers by it.

@@ -16,6 +16,8 @@ struct StageSchedule {
       false;  ///< the vectors of a reduction walk as many parts of the axis: more streams for the prefetcher
   int unrollAxis = -1;  ///< the register tile's other axis (a space axis)
   int unroll = 1;
+  int64_t round =
+      1;  ///< steps of the innermost reduce loop that are written out in it; they divide its extent
   std::vector<int> order;  ///< every axis once, outermost first: space axes, then reduce axes
   std::vector<std::string>
       packed;  ///< buffers whose loads go through panels [vectorAxis / W][reduce axes][W], W = lanes * vectors

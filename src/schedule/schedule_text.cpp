@@ -15,6 +15,7 @@ std::string toText(const GroupPlan& plan, const Schedule& schedule) {
         out += fmt::format(" vector {} {}x{};", stage.axes[s.vectorAxis].var, s.vectors, s.lanes);
       if (s.unrollAxis >= 0)
         out += fmt::format(" unroll {} {};", stage.axes[s.unrollAxis].var, s.unroll);
+      if (s.round > 1) out += fmt::format(" round {};", s.round);
       out += " order";
       for (int i : s.order) out += " " + stage.axes[i].var;
       for (const std::string& p : s.packed) out += "; pack " + p;

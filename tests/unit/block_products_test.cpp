@@ -132,6 +132,13 @@ TEST(BlockProducts, SmallOnesStayWhole) {
   EXPECT_FALSE(has(text, "for strip") || has(text, "for deep") || has(text, "w_panels")) << text;
 }
 
+/// Several steps of the depth are one round of its loop, where they divide it.
+TEST(BlockProducts, DepthGoesByRounds) {
+  EXPECT_TRUE(has(check({70, 32, 72}), "for i2_step in 4 unroll"));
+  EXPECT_TRUE(has(check({70, 33, 72}), "for i2_step in 3 unroll"));
+  EXPECT_FALSE(has(check({70, 31, 72}), "i2_step"));
+}
+
 TEST(BlockProducts, WithTails) {
   check({53, 291, 103});
   check({65, 301, 67, true});
