@@ -124,6 +124,7 @@ class Body {
   Value loadScalar(const Address&);
   Value loadGuarded(const Address&);
   Value loadVector(const Address&);
+  std::optional<Value> loadOrZero(const Apply& choice);
   struct Steady {
     Address first;  ///< lane 0's
     std::vector<int64_t> distances;

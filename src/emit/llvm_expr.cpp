@@ -152,6 +152,7 @@ Value Body::maskAnd(const Value& m) {
 
 /// Only the arm that is taken touches memory: a branch where all lanes agree, else a mask.
 Value Body::choose(const Apply& a) {
+  if (auto read = loadOrZero(a)) return *read;
   const Expr &condition = a.args[0], &yes = a.args[1], &no = a.args[2];
   const bool yesSafe = isSafe(yes), noSafe = isSafe(no);
   if (!(yesSafe && noSafe) && !varies(condition)) return chooseBranch(condition, yes, no);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "emit/llvm_body.h"
@@ -254,6 +255,23 @@ Value Body::loadVector(const Address& a) {
       fmt::format("ptr {}, i32 {}, {}, {} zeroinitializer", at, alignOf(a), typed(mask_), vector),
       fmt::format("ptr, i32, {}, {}", typeOf(mask_), vector));
   return scalars_.fromMemory(text, type, lanes_);
+}
+
+/// select(c, x[..], 0) with a condition for each lane: one load whose other lanes are 0, where the machine has such.
+std::optional<Value> Body::loadOrZero(const Apply& choice) {
+  const Load* l = choice.args[1].as<Load>();
+  const Imm* zero = choice.args[2].as<Imm>();
+  if (!target_.maskedMoves || !lanes_ || !l || !zero || zero->integer || zero->real != 0 ||
+      std::signbit(zero->real) || !varies(choice.args[0]))
+    return std::nullopt;
+  Address a = address({l->buffer, l->index});
+  if (a.place->own || a.offsets || a.lane != 1) return std::nullopt;
+  const Value outer = mask_;
+  mask_ = maskAnd(emit(choice.args[0]));
+  a.inRange = false;
+  const Value out = loadVector(a);
+  mask_ = outer;
+  return out;
 }
 
 /// Lane 0's element, and how far the other lanes' lie from it, where these distances are constants: of strides, and of indices that divide

@@ -44,6 +44,27 @@ TEST(EmitMemory, EverySecondBackwardsAndEveryThird) {
                                        : x[(i - 32) * 3]; });
 }
 
+/// In memory that may be read or behind its end, also where a guard outside leaves lanes out.
+TEST(EmitMemory, LanesThatAreOffReadZeros) {
+  const auto x = noise(40, 1);
+  run(
+      R"(kernel k(x: f32[40], out y: f32[3 x 16]) {
+    for t in 1 parallel { for l in 16 vector {
+      y[0, l] = select(l < 14, x[l + 2], 0)
+      y[1, l] = select(3 <= l & l < 9, x[l + 31], 0)
+      y[2, l] = -1
+      if l < 11 { y[2, l] = select(2 <= l, x[l + 29], 0) }
+    } }
+  })",
+      [&] { return buffers(x, 48); },
+      [&](int64_t i) {
+        const int64_t l = i % 16;
+        if (i < 16) return l < 14 ? x[l + 2] : 0.f;
+        if (i < 32) return 3 <= l && l < 9 ? x[l + 31] : 0.f;
+        return l >= 11 ? -1.f : 2 <= l ? x[l + 29] : 0.f;
+      });
+}
+
 TEST(EmitMemory, IndicesThatDivideTheLane) {
   const auto x = noise(35, 1);
   run(
