@@ -255,7 +255,7 @@ class Nest {
     else
       vector = std::move(body);
     addLoop(across, "v", withVectors ? vectors_ : 1, LoopMode::Unroll, std::move(vector));
-    addLoop(down, "u", unroll_, LoopMode::Unroll, std::move(across));
+    addLoop(down, "u", rows_ > 0 ? rows_ : unroll_, LoopMode::Unroll, std::move(across));
     for (Stmt& s : down) out.push_back(std::move(s));
   }
 
@@ -276,7 +276,7 @@ class Nest {
   /// The registers of an accumulator: [unroll][vectors * lanes], dimensions of 1 left out.
   Ref cell(const std::string& name, bool withVectors) const {
     Ref r{name, {}};
-    if (unroll_ > 1) r.index.push_back(var(turned_ ? "l" : "u"));
+    if (unroll_ > 1) r.index.push_back(turned_ ? Expr(var("l")) : row_);
     const int64_t width = withVectors ? int64_t{vectors_} * schedule_.lanes : 1;
     if (width > 1) {
       const Expr lane = schedule_.lanes > 1 ? Expr(var(turned_ ? "c" : "l")) : Expr(0);
@@ -324,10 +324,11 @@ class Nest {
     };
     const auto addUp = [&](Block& inner) {
       if (schedule_.dotAxis >= 0) return addDots(inner);
-      Block body = pointBody(pieceName, inLanes);
       fetchAhead(inner);
-      const Expr mask = vectorIsReduce_ ? mask_ : spaceMask && bodyNeedsMask() ? spaceMask : Expr();
-      lanes(inner, inLanes, std::move(body), mask);
+      const bool storesInside = !stage_.inner.empty();
+      const Expr mask = vectorIsReduce_ ? mask_ : storesInside ? spaceMask : Expr();
+      guard_ = vectorIsReduce_ || storesInside ? Expr() : spaceMask;
+      byPlace(inner, [&](Block& to) { lanes(to, inLanes, pointBody(pieceName, inLanes), mask); });
     };
     const auto onePiece = [&](Block& inner, const std::function<void(Block&)>& fill) {
       Block scope;
@@ -479,6 +480,7 @@ class Nest {
     if (k == reduce_.size()) return inside(out);
     const int axis = reduce_[k];
     const Fill next = [&, k](Block& inner) { reduceLoops(k + 1, pieces, onePiece, inner, inside); };
+    if (slides() && axis == schedule_.slide->axis) return next(out);
     if (axis == schedule_.vectorAxis) {
       const int vectors =
           vectors_;  // the registers stay as wide as they are, also where one vector at a time is left over
@@ -525,8 +527,8 @@ class Nest {
   bool writesOut(int axis) const {
     int64_t points = 1;
     for (const int i : reduce_) points *= most(i);
-    return asInteger(extent_[axis]) && most(axis) <= kFewSteps && points <= kFewPoints &&
-           (uneven_ || (!stage_.contraction && !vectorIsReduce_));
+    return !slides() && asInteger(extent_[axis]) && most(axis) <= kFewSteps &&
+           points <= kFewPoints && (uneven_ || (!stage_.contraction && !vectorIsReduce_));
   }
 
   void stepByStep(int axis, Block& out, const Fill& inside) {
@@ -544,6 +546,39 @@ class Nest {
         for (Stmt& x : one) out.push_back(std::move(x));
     }
     numbers_.erase(v);
+  }
+
+  // ---- windows that slide along the rows
+
+  bool slides() const { return schedule_.slide && unroll_ == schedule_.unroll && unroll_ > 1; }
+
+  /// The point where no window slides; otherwise, place by place of what rows and taps share, that of all pairs that read it.
+  void byPlace(Block& out, const Fill& point) {
+    if (!slides()) return point(out);
+    const Slide& s = *schedule_.slide;
+    const std::string &row = axisName(schedule_.unrollAxis), &tap = axisName(s.axis);
+    const Expr rows = at_.at(row);
+    const int64_t last = s.rowStep * (unroll_ - 1) + s.tapStep * (s.taps - 1);
+    for (int64_t place = 0; place <= last; place++) {
+      int64_t first = 0;
+      rows_ = 0;
+      for (int64_t u = 0; u < unroll_; u++) {  // every tapStep-th row reads it
+        const int64_t rest = place - s.rowStep * u;
+        if (rest < 0 || rest % s.tapStep || rest / s.tapStep >= s.taps) continue;
+        if (rows_++ == 0) first = u;
+      }
+      if (rows_ == 0) continue;
+      const Expr step = rows_ > 1 ? Expr(var("u")) : Expr(0);
+      row_ = Expr(first) + Expr(s.tapStep) * step;
+      at_[row] = substitute(rows, {{"u", row_}});
+      at_[tap] = Expr((place - s.rowStep * first) / s.tapStep) - Expr(s.rowStep) * step;
+      ranges_["u"] = {0, rows_ - 1};
+      point(out);
+    }
+    at_[row] = rows;
+    row_ = var("u");
+    rows_ = 0;
+    ranges_["u"] = {0, unroll_ - 1};
   }
 
   // ---- dot instructions
@@ -624,7 +659,7 @@ class Nest {
       for (size_t c = 0; c < a.names.size(); c++) {
         Ref r = cell(stateName(a.names[c]), inLanes);
         s.targets.push_back(std::move(r));
-        s.values.push_back(valueOf(body, reuse(a.values[c], known), {}));
+        s.values.push_back(valueOf(body, reuse(guarded(a.values[c]), known), {}));
       }
       s.combine = a.combine.name;
       body.push_back({std::move(s), ""});
@@ -632,18 +667,15 @@ class Nest {
     return body;
   }
 
-  /// Does a point read or write along masked lanes other than in zero-padded panels?
-  bool bodyNeedsMask() const {
+  /// Lanes that are off read nothing, but in zero-padded panels; what they add up, nobody stores.
+  Expr guarded(const Expr& value) const {
+    if (!guard_) return value;
     const std::string& v = axisName(schedule_.vectorAxis);
-    if (!stage_.inner.empty()) return true;
-    for (const Accumulator& a : stage_.accumulators)
-      for (const Expr& value : a.values)
-        for (const Expr& e : loadsOf(value)) {
-          const Load& l = *e.as<Load>();
-          const bool panel = l.buffer.find("_panels") != std::string::npos;
-          if (!panel && mentions(l.index, v)) return true;
-        }
-    return false;
+    return rewrite(value, [&](const Expr& x) -> Expr {
+      const Load* l = x.as<Load>();
+      if (!l || !mentions(l->index, v) || l->buffer.find("_panels") != std::string::npos) return {};
+      return select(guard_, x, imm(x.type(), 0));
+    });
   }
 
   void joinLanes(Block& out, const std::function<std::string(const std::string&)>& stateName) {
@@ -750,7 +782,9 @@ class Nest {
   std::vector<int> space_, reduce_;
   bool vectorIsReduce_ = false, turned_ = false, uneven_ = false;
   int vectors_ = 1, unroll_ = 1, shared_ = 0;
-  Expr mask_;
+  int64_t rows_ = 0;     // that read one place of a window that slides; 0: all of them
+  Expr row_ = var("u");  // of the register tile
+  Expr mask_, guard_;
   std::unordered_map<std::string, Expr> at_;  // axis -> coordinate
   std::unordered_map<std::string, Expr>
       numbers_;  // variables of loops that run once or are written out

@@ -107,7 +107,8 @@ double costOfVector(const StageAccess& x, const std::string& var, int lanes) {
   return pair ? std::min(kPair, apart) : apart;
 }
 
-/// Vector work of one point if lanes run along the axis: each access its share.
+}  // namespace
+
 double costAlong(const Stage& stage, const std::vector<StageAccess>& accesses, int axis,
                  int lanes) {
   const StageAxis& a = stage.axes[axis];
@@ -120,6 +121,8 @@ double costAlong(const Stage& stage, const std::vector<StageAccess>& accesses, i
   if (a.reduce) cost += 3.0 * std::log2(lanes) / static_cast<double>(std::max<int64_t>(n, 1));
   return cost;
 }
+
+namespace {
 
 /// Vector work of one point where blocks of lanes x lanes are transposed in registers between loads along one axis and stores along another;
 /// negative: the stores don't lie along that axis, or there are too few elements for a block.

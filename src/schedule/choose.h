@@ -21,6 +21,8 @@ bool updates(const Stage&);
 /// Loops over space axes, the largest stride of the stores outermost, then the reduce axes by the strides of what they read, or in order.
 std::vector<int> loopOrder(const GroupPlan&, const Stage&, const std::vector<StageAccess>&,
                            int vectorAxis);
+/// Vector work of one point if lanes run along the axis: each access its share.
+double costAlong(const Stage&, const std::vector<StageAccess>&, int axis, int lanes);
 
 /// For maps and reductions, and products that no register tile fits.
 StageSchedule chooseSimple(const GroupPlan&, const TileList&, const Stage&, const Target&);

@@ -10,6 +10,7 @@
 #include "schedule/layout.h"
 #include "schedule/panels.h"
 #include "schedule/schedule.h"
+#include "schedule/slide.h"
 #include "support/check.h"
 
 namespace tektite {
@@ -26,14 +27,22 @@ constexpr double kNearPageSlots = 3;  // of one in L2
 constexpr int64_t kFarStep = 1024;    // bytes
 constexpr double kCrowded =
     0.25;  // so much slower are rows of a register tile that push each other out (Zen 4, 14 rows: 113 -> 88 GFLOP/s)
+constexpr double kFewTerms = 16;  // of a sum: its result's store counts as much as what it reads
 constexpr double kLoadShare =
     0.3;  // of loads isn't hidden beside multiplications (Golden Cove: 8x32, 14x32, 6x64 and 28x16 in L1 reach 84, 90, 93 and 76 % of the peak)
 constexpr double kFarExposed = 0.6;  // of a line's way from beyond L2 (the same, 3136x256x64)
 constexpr double kExposed = 0.2;     // of a line's way from L2 (the same, panels of 16 to 256 KiB)
+constexpr double kLineBytes = 64;    // a vector across two lines is loaded twice
 
 struct TileShape {
   int vectors, unroll;
   double score;
+};
+
+/// A load of a multiplication: does it differ along the lanes, from row to row? What loading a vector of it costs, in aligned ones.
+struct TileLoad {
+  bool alongLanes, alongRows;
+  double cost;
 };
 
 /// What a register tile is chosen for.
@@ -43,29 +52,37 @@ struct TileProblem {
       align;  ///< panels must not straddle tiles: the tile's extent along the lanes, 0 where it isn't tiled
   int64_t unrollExtent, smallestUnroll;
   int lanes;
-  bool panels, direct;  ///< operands along the lanes that are packed, that aren't
-  bool square;          ///< 8 rows, or as many as lanes: to be transposed
-  bool exact;           ///< blocks of rows may not overlap
-  std::vector<std::pair<bool, bool>>
-      loads;  ///< of a multiplication: does each differ along the lanes, from row to row?
+  bool panels, direct;          ///< operands along the lanes that are packed, that aren't
+  bool square;                  ///< 8 rows, or as many as lanes: to be transposed
+  bool exact;                   ///< blocks of rows may not overlap
+  std::vector<TileLoad> loads;  ///< of a multiplication
   int64_t
       rowsApart;  ///< bytes from row to row of the operand that is broadcast, at most kSetBytes; 0: none
-  double column;  ///< bytes that the whole reduction reads along one lane
-  bool farRows;   ///< what is broadcast comes from beyond L2 for each panel again
+  int64_t resultsApart;        ///< the same of the results
+  double depth;                ///< multiplications for each
+  double column;               ///< bytes that the whole reduction reads along one lane
+  bool farRows;                ///< what is broadcast comes from beyond L2 for each panel again
+  std::optional<Slide> slide;  ///< taps that are written out
 };
 
 /// Multiplications a slot of `v` vectors by `u` rows: bound by loads, by latency, by rows that push each other out of L1, by panels that L1
 /// doesn't hold.
 double tileRate(const TileProblem& p, int v, int u, const Target& target) {
+  const int64_t places = p.slide ? p.slide->places(u) : u, taps = p.slide ? p.slide->taps : 1;
+  const double rows = static_cast<double>(places) / static_cast<double>(taps);
   double loads = 0;
-  for (const auto& [alongLanes, alongRows] : p.loads)
-    loads += (alongLanes ? v : 1) * (alongRows ? u : 1);
+  for (const TileLoad& l : p.loads)
+    loads += l.cost * (l.alongLanes ? v : 1) * (l.alongRows ? rows : 1);
   const double busy = loads / (u * v) * target.fmaPerCycle / target.loadsPerCycle;
   const double latency = std::min(1.0, u * v / (target.fmaLatency * target.fmaPerCycle));
   double time = std::max(1.0, busy) + kLoadShare * busy;
   if (const Level *l1 = target.level("l1"), *l2 = target.level("l2"); l1 && l2) {
-    if (u * p.rowsApart > l1->bytes - kSetBytes)
-      time += kCrowded;  // one way of each set is for the panel
+    // One way of each set is for the panel.
+    const int64_t room = l1->bytes - kSetBytes, read = places * p.rowsApart;
+    if (read > room)
+      time += kCrowded;
+    else if (read + u * p.resultsApart > room)
+      time += kCrowded * std::min(1.0, kFewTerms / p.depth);
     const auto line = [&](const Level& from) {
       return target.vectorBytes * target.hertz / from.bytesPerSecond * target.fmaPerCycle;
     };
@@ -76,18 +93,26 @@ double tileRate(const TileProblem& p, int v, int u, const Target& target) {
   return latency / time;
 }
 
+/// Registers of `v` vectors by `u` rows: results, what is multiplied, of a window that slides all its taps.
+int64_t registersOf(const TileProblem& p, int v, int u, const Target& target) {
+  const int temporaries =
+      target.maskedMoves ? 1 : 2;  // AVX-512 broadcasts inside the multiplication
+  int64_t taps = 0;
+  for (const TileLoad& l : p.loads)
+    if (p.slide && !l.alongRows) taps += p.slide->taps * (l.alongLanes ? v : 1);
+  return int64_t{v} * u + v + temporaries + taps;
+}
+
 /// The register tile: most multiplications a load, within the registers, with little waste at the edges.
 TileShape registerTile(const TileProblem& p, const Target& target) {
   TileShape best{1, 1, p.panels && p.align % p.lanes != 0 ? 0 : 1e-3};
-  const int temporaries =
-      target.maskedMoves ? 1 : 2;  // AVX-512 broadcasts inside the multiplication
   const int64_t widest = p.direct ? p.smallestVector : p.vectorExtent + p.lanes - 1;
   for (int v = 1; v <= 8; v++) {
     const int64_t width = int64_t{v} * p.lanes, full = p.vectorExtent / width * width;
     if (v > 1 && width > widest) break;
     if (p.panels && p.align % width != 0) continue;
     for (int u = 1; u <= 16; u++) {
-      if (u > p.smallestUnroll || v * u + v + temporaries > target.vectorRegisters) break;
+      if (u > p.smallestUnroll || registersOf(p, v, u, target) > target.vectorRegisters) break;
       if (p.square && u != 8 && u != p.lanes) continue;
       if (p.exact && (p.smallestUnroll != p.unrollExtent || p.unrollExtent % u)) continue;
       const double rest = static_cast<double>((p.vectorExtent - full + p.lanes - 1) / p.lanes *
@@ -196,11 +221,11 @@ double resultCost(const std::vector<StageAccess>& accesses, const StageAxis& lan
   return cost / depth;
 }
 
-/// Bytes between the rows of what is read at every multiplication, as far as they matter to the sets of L1.
-int64_t rowsApart(const std::vector<StageAccess>& accesses, const StageAxis& rows) {
+/// Bytes between the rows of what is read at every multiplication, or of what is stored, as far as they matter to the sets of L1.
+int64_t rowsApart(const std::vector<StageAccess>& accesses, const StageAxis& rows, bool stored) {
   int64_t most = 0;
   for (const StageAccess& a : accesses) {
-    if (!a.reduced || a.isStore) continue;
+    if (a.isStore != stored || (!stored && !a.reduced)) continue;
     const int64_t step = strideAlong(*a.buffer, a.index, rows.var).value_or(0);
     if (step) most = std::max(most, std::gcd(step * bytes(a.buffer->type.dtype), kSetBytes));
   }
@@ -267,13 +292,54 @@ bool walksLanes(const Stage& stage, const std::vector<StageAccess>& accesses,
   return walks && panels <= l1->bytes / 4;
 }
 
-/// Which loads of a multiplication differ along two axes.
-std::vector<std::pair<bool, bool>> loadsAlong(const std::vector<StageAccess>& accesses,
-                                              const StageAxis& lanes, const StageAxis* rows) {
-  std::vector<std::pair<bool, bool>> out;
-  for (const StageAccess& a : accesses)
-    if (a.reduced && !a.isStore)
-      out.push_back({mentions(a.index, lanes.var), rows && mentions(a.index, rows->var)});
+/// Do lanes along a reduce axis, joined at its end, cost less than bringing operands into lanes along another one? Where nothing is used
+/// again, and only that axis is one in memory.
+bool sumsInLanes(const GroupPlan& plan, const Stage& stage,
+                 const std::vector<StageAccess>& accesses, int lanes, double cost) {
+  if (keepsOrder(plan, stage)) return false;
+  for (int i = 0; i < static_cast<int>(stage.axes.size()); i++)
+    if (stage.axes[i].reduce && sizeOf(stage.axes[i]) >= lanes &&
+        costAlong(stage, accesses, i, lanes) < cost)
+      return true;
+  return false;
+}
+
+/// Do vectors along the axis begin anywhere in a line?
+bool isAskew(const StageAccess& a, const Stage& stage, const StageAxis& lanes, int64_t vector) {
+  if (strideAlong(*a.buffer, a.index, lanes.var) != 1) return false;
+  return std::ranges::any_of(stage.axes, [&](const StageAxis& other) {
+    return other.var != lanes.var &&
+           strideAlong(*a.buffer, a.index, other.var).value_or(1) % vector != 0;
+  });
+}
+
+/// Is a slide worth instructions of its own for what a multiplication would broadcast as it reads it? Where what slides is read by vectors,
+/// or the loads are wanted for panels that don't stay in L1.
+bool slidePays(const std::vector<StageAccess>& accesses, const Stage& stage, const StageAxis& lanes,
+               const StageAxis& rows, int width, const Target& target) {
+  const Level* l1 = target.level("l1");
+  return std::ranges::any_of(accesses, [&](const StageAccess& a) {
+    if (!a.reduced || a.isStore || !mentions(a.index, lanes.var)) return false;
+    int64_t panel = width * bytes(a.buffer->type.dtype);
+    for (const StageAxis& axis : stage.axes)
+      if (axis.reduce && mentions(a.index, axis.var)) panel *= sizeOf(axis);
+    return mentions(a.index, rows.var) || (l1 && panel > l1->bytes / 2);
+  });
+}
+
+/// The loads of a multiplication, for lanes and rows along two axes.
+std::vector<TileLoad> loadsAlong(const std::vector<StageAccess>& accesses, const Stage& stage,
+                                 const StageAxis& lanes, const StageAxis* rows,
+                                 const std::vector<std::string>& packed, int width) {
+  std::vector<TileLoad> out;
+  for (const StageAccess& a : accesses) {
+    if (!a.reduced || a.isStore) continue;
+    const bool askew =
+        !std::ranges::count(packed, a.buffer->name) && isAskew(a, stage, lanes, width);
+    const auto vector = static_cast<double>(width * bytes(a.buffer->type.dtype));
+    out.push_back({mentions(a.index, lanes.var), rows && mentions(a.index, rows->var),
+                   1 + (askew ? vector / kLineBytes : 0)});
+  }
   return out;
 }
 
@@ -281,7 +347,7 @@ std::vector<std::pair<bool, bool>> loadsAlong(const std::vector<StageAccess>& ac
 /// next step are loaded early: they have registers, or there is one step a round.
 int64_t roundOf(const Stage& stage, const StageSchedule& s, const Target& target) {
   const int tile = s.vectors * s.unroll, axis = s.order.empty() ? -1 : s.order.back();
-  if (tile < 2 || axis < 0 || !stage.axes[axis].reduce || axis == s.dotAxis ||
+  if (tile < 2 || s.slide || axis < 0 || !stage.axes[axis].reduce || axis == s.dotAxis ||
       axis == s.vectorAxis || tile + 2 * s.vectors > target.vectorRegisters ||
       !isConstant(stage.axes[axis].region.base, 0) ||
       stage.axes[axis].region.size < stage.axes[axis].extent)
@@ -323,7 +389,7 @@ StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, con
     if (a.reduce)
       depth *= static_cast<double>(std::max<int64_t>(1, std::min(a.region.size, a.extent)));
   StageSchedule best;
-  double bestCost = 1e30;
+  double bestCost = 1e30, operandCost = 0;
   for (int v = 0; v < static_cast<int>(stage.axes.size()); v++) {
     const StageAxis& axis = stage.axes[v];
     const int64_t n = std::min(axis.region.size, axis.extent);
@@ -337,7 +403,7 @@ StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, con
         grouped ? *grouped : operandsAlong(list, stage, accesses, axis, lanes, target);
     const int64_t align = isConstant(axis.region.base, 0) ? 0 : axis.region.size;
     const double far = farSteps(stage, accesses, axis, target);
-    const auto consider = [&](int u, bool across) {
+    const auto consider = [&](int u, bool across, const std::optional<Slide>& slide) {
       const int64_t m = u < 0 ? 1 : std::min(stage.axes[u].region.size, stage.axes[u].extent);
       const int64_t smallest =
           u < 0 || !idempotent(stage) ? 1 : smallestExtent(stage.axes[u], list);
@@ -345,9 +411,11 @@ StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, con
       const TileShape t =
           registerTile({n, smallestExtent(axis, list), align, m, std::min(smallest, m), lanes,
                         !none, operands.direct || none, across, updates(stage),
-                        loadsAlong(accesses, axis, u < 0 ? nullptr : &stage.axes[u]),
-                        u < 0 ? 0 : rowsApart(accesses, stage.axes[u]), depth * element,
-                        farRows(accesses, stage, axis, target)},
+                        loadsAlong(accesses, stage, axis, u < 0 ? nullptr : &stage.axes[u],
+                                   operands.packed, lanes),
+                        u < 0 ? 0 : rowsApart(accesses, stage.axes[u], false),
+                        u < 0 ? 0 : rowsApart(accesses, stage.axes[u], true), depth,
+                        depth * element, farRows(accesses, stage, axis, target), slide},
                        target);
       if (t.score == 0 || (across && t.unroll < 8)) return;
       const double after = across
@@ -362,6 +430,7 @@ StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, con
             total *= 0.98;
       if (total >= bestCost) return;
       bestCost = total;
+      operandCost = operands.cost / lanes;
       best.vectorAxis = v;
       best.lanes = lanes;
       best.vectors = t.vectors;
@@ -369,17 +438,26 @@ StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, con
       best.unroll = t.unroll;
       best.packed = operands.packed;
       best.across = across;
+      best.slide = t.unroll > 1 ? slide : std::nullopt;
       best.dotAxis = grouped ? dot->axis : -1;
       best.group = grouped ? dot->group : 1;
       best.dotRow = grouped ? dot->row : "";
     };
     for (int u = -1; u < static_cast<int>(stage.axes.size()); u++) {
       if (u == v || (u >= 0 && stage.axes[u].reduce)) continue;
-      consider(u, false);
-      if (u >= 0 && lanes >= 8 && lanes <= kTurnedLanes) consider(u, true);
+      const auto slide = u >= 0 && !grouped && target.kind == "cpu" &&
+                                 slidePays(accesses, stage, axis, stage.axes[u], lanes, target)
+                             ? slideAlong(plan, stage, u)
+                             : std::optional<Slide>();
+      for (const bool across : {false, true}) {
+        if (across && (u < 0 || lanes < 8 || lanes > kTurnedLanes)) continue;
+        consider(u, across, {});
+        if (slide) consider(u, across, slide);
+      }
     }
   }
-  if (best.vectorAxis < 0) return chooseSimple(plan, list, stage, target);
+  if (best.vectorAxis < 0 || sumsInLanes(plan, stage, accesses, lanesWanted, operandCost))
+    return chooseSimple(plan, list, stage, target);
   best.order = loopOrder(plan, stage, accesses, best.vectorAxis);
   const bool lanesInside = walksLanes(stage, accesses, best, target);
   // Panels go outside of all that they don't depend on: one stays in a near cache while the rows go by.

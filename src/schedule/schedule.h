@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "fusion/plan.h"
+#include "schedule/slide.h"
 #include "schedule/team.h"
 
 namespace tektite {
@@ -18,7 +19,8 @@ struct StageSchedule {
   int unroll = 1;
   int64_t round =
       1;  ///< steps of the innermost reduce loop that are written out in it; they divide its extent
-  std::vector<int> order;  ///< every axis once, outermost first: space axes, then reduce axes
+  std::optional<Slide> slide;  ///< along the rows: its taps are written out with them
+  std::vector<int> order;      ///< every axis once, outermost first: space axes, then reduce axes
   std::vector<std::string>
       packed;  ///< buffers whose loads go through panels [vectorAxis / W][reduce axes][W], W = lanes * vectors
   bool stream = false;  ///< stores of outputs past the caches

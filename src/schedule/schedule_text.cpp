@@ -16,6 +16,9 @@ std::string toText(const GroupPlan& plan, const Schedule& schedule) {
       if (s.unrollAxis >= 0)
         out += fmt::format(" unroll {} {};", stage.axes[s.unrollAxis].var, s.unroll);
       if (s.round > 1) out += fmt::format(" round {};", s.round);
+      if (s.slide)
+        out += fmt::format(" slide {} {};", stage.axes[static_cast<size_t>(s.slide->axis)].var,
+                           s.slide->taps);
       out += " order";
       for (int i : s.order) out += " " + stage.axes[i].var;
       for (const std::string& p : s.packed) out += "; pack " + p;

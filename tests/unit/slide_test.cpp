@@ -1,0 +1,123 @@
+#include "schedule/slide.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <set>
+
+#include "ir/kernel_eval.h"
+#include "ir/kernel_verify.h"
+#include "lower/lower.h"
+#include "plan_buffer.h"
+#include "schedule/schedule.h"
+
+namespace tektite {
+namespace {
+
+/// Windows over rows of images, a filter for each channel or for each pair of them: y = sum x[.., r * stride + i * apart, c + j] w[.., i, j].
+struct Windows {
+  int64_t rows, columns, taps, stride = 1, apart = 1;
+  bool pairs = false;
+  int64_t channels() const { return 3; }
+  int64_t height() const { return (rows - 1) * stride + (taps - 1) * apart + 1; }
+  int64_t width() const { return columns + taps - 1; }
+};
+
+GroupPlan planOf(const Windows& q) {
+  const Expr c = var("i0"), y = var("i1"), x = var("i2"), i = var("i3"), j = var("i4");
+  const Expr from = q.pairs ? Expr(var("i5")) : c;
+  GroupPlan p;
+  p.buffers = {planBuffer(PlanBuffer::Input, "x", {q.channels(), q.height(), q.width()}),
+               planBuffer(PlanBuffer::Input, "w", {q.channels(), q.channels(), q.taps, q.taps}),
+               planBuffer(PlanBuffer::Output, "y", {q.channels(), q.rows, q.columns})};
+  Stage s;
+  s.axes = {{"i0", q.channels(), false, {0, q.channels()}},
+            {"i1", q.rows, false, {0, q.rows}},
+            {"i2", q.columns, false, {0, q.columns}},
+            {"i3", q.taps, true, {0, q.taps}},
+            {"i4", q.taps, true, {0, q.taps}}};
+  if (q.pairs) s.axes.push_back({"i5", q.channels(), true, {0, q.channels()}});
+  s.accumulators = {{builtinCombine("sum", DType::F32),
+                     {load("x", DType::F32, {from, y * Expr(q.stride) + i * Expr(q.apart), x + j}) *
+                      load("w", DType::F32, {c, from, i, j})},
+                     {"a"}}};
+  s.outer = {{"y", {c, y, x}, var("a", DType::F32), "", {}}};
+  s.contraction = true;
+  p.lists = {{{}, {s}, -1}};
+  return p;
+}
+
+/// Against a plain loop, on a machine whose register tile slides or doesn't.
+void check(const Windows& q, bool slides, const std::string& machine = "cpu:avx512") {
+  const Target target = findTarget(machine);
+  const GroupPlan plan = planOf(q);
+  const Schedule schedule = chooseSchedule(plan, target);
+  const LoweredKernel k = lowerGroup(plan, target, "k");
+  SCOPED_TRACE(toText(plan, schedule) + toText(k.module));
+  EXPECT_EQ(schedule.lists[0][0].slide.has_value(), slides);
+  for (const KernelFault& fault : faultsOf(k.module, {&target})) ADD_FAILURE() << fault.what();
+  std::map<std::string, std::vector<float>> data;
+  for (const PlanBuffer& b : plan.buffers)
+    for (int64_t i = 0; i < b.type.elements(); i++)
+      data[b.name].push_back(static_cast<float>(i * 7919 % 1013) / 512 - 1);
+  data["y"].assign(data["y"].size(), NAN);
+  std::map<std::string, EvalBuffer> buffers;
+  for (auto& [name, values] : data)
+    buffers[name] = {values.data(), static_cast<int64_t>(values.size())};
+  KernelEvalOptions options;
+  options.order = KernelEvalOptions::Shuffled;
+  KernelEvaluator(k.module, k.kernel()).run(buffers, {}, options);
+  for (int64_t c = 0; c < q.channels(); c++)
+    for (int64_t y = 0; y < q.rows; y++)
+      for (int64_t x = 0; x < q.columns; x++) {
+        double sum = 0;
+        for (int64_t f = q.pairs ? 0 : c; f <= (q.pairs ? q.channels() - 1 : c); f++)
+          for (int64_t i = 0; i < q.taps; i++)
+            for (int64_t j = 0; j < q.taps; j++)
+              sum += static_cast<double>(
+                         data["x"]
+                             [(f * q.height() + y * q.stride + i * q.apart) * q.width() + x + j]) *
+                     data["w"][((c * q.channels() + f) * q.taps + i) * q.taps + j];
+        ASSERT_NEAR(data["y"][(c * q.rows + y) * q.columns + x], sum, 1e-4)
+            << c << " " << y << " " << x;
+      }
+}
+
+TEST(Slide, WindowsAreReadOnceForAllRows) {
+  check({14, 14, 7}, true);
+  check({15, 30, 3}, true);
+  check({15, 30, 3, 1, 1, true}, true);
+  check({12, 33, 3}, true, "cpu:avx2");
+}
+
+TEST(Slide, StridesAndDilations) {
+  check({15, 29, 5, 2}, true);
+  check({12, 32, 3, 1, 2}, true);
+  check({12, 19, 5, 2, 3}, true);
+  check({12, 32, 3, 4}, false);  // nothing is read twice
+}
+
+/// The places of rows and taps, counted one by one.
+TEST(Slide, PlacesAreCounted) {
+  for (const auto& [taps, rowStep, tapStep] :
+       {std::array<int64_t, 3>{3, 1, 1}, {7, 1, 1}, {5, 2, 1}, {3, 1, 2}, {5, 2, 3}, {3, 4, 1}})
+    for (int64_t rows = 1; rows <= 16; rows++) {
+      std::set<int64_t> places;
+      for (int64_t u = 0; u < rows; u++)
+        for (int64_t r = 0; r < taps; r++) places.insert(u * rowStep + r * tapStep);
+      EXPECT_EQ((Slide{0, taps, rowStep, tapStep}.places(rows)),
+                static_cast<int64_t>(places.size()))
+          << rows << " " << taps << " " << rowStep << " " << tapStep;
+    }
+}
+
+/// Sums whose order must stay are left as they are.
+TEST(Slide, NotWhereSumsKeepTheirOrder) {
+  GroupPlan plan = planOf({14, 14, 7});
+  plan.canonical = true;
+  EXPECT_FALSE(chooseSchedule(plan, findTarget("cpu:avx512")).lists[0][0].slide);
+}
+
+}  // namespace
+}  // namespace tektite
