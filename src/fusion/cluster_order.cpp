@@ -39,6 +39,15 @@ void Clusters::rankAll() {
   for (const int c : order()) rank_[c] = next++;
 }
 
+/// A cluster that was part of another one: before or behind it, as they read each other.
+void Clusters::rankNextTo(int c, int isNew) {
+  const int rank = rank_[c];
+  for (int& other : rank_)
+    if (other > rank) other++;
+  rank_.push_back(rank + 1);
+  if (list[c].before.count(isNew)) std::swap(rank_[c], rank_[static_cast<size_t>(isNew)]);
+}
+
 int Clusters::wayRound(int a, int b) const {
   const auto [first, last] = rank_[a] < rank_[b] ? std::pair{a, b} : std::pair{b, a};
   std::vector<int> stack;

@@ -154,7 +154,7 @@ int Clusters::takeOut(int c, const std::vector<int>& nodes) {
   list[c].after.clear();
   describe(c);
   describe(other);
-  rankAll();
+  rankNextTo(c, other);
   return other;
 }
 

@@ -99,6 +99,7 @@ class Clusters {
   std::vector<int> rank_;  ///< [cluster] readers have higher ones; different
   void rankAll();
   void rankAsOne(int into, int from);
+  void rankNextTo(int c, int isNew);
   /// Clusters ranked between the two that are reached from `start` by `next`.
   template <class Next>
   std::vector<int> reached(int start, int low, int high, const Next& next) const;

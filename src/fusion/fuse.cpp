@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <queue>
+#include <unordered_set>
 
 #include "fusion/absorb.h"
 #include "fusion/apart.h"
@@ -26,6 +27,14 @@ constexpr double kLeastShare = 0.02;    // two long kernels are not planned toge
 constexpr double kLeastOfScans = 1e-6;  // seconds: phases of threads' work are not joined for less
 constexpr int kCarefulRounds = 24;      // of cutting kernels that keep too much alive
 constexpr int kMostRounds = 8;          // of planning again without some kernels
+
+/// Is there a node of the input model that became several?
+bool sharesOrigins(const Graph& g) {
+  std::unordered_set<std::string_view> seen;
+  return std::ranges::any_of(g.nodes, [&](const Node& n) {
+    return !n.origin.empty() && !n.as<Const>() && !seen.insert(n.origin).second;
+  });
+}
 
 class Fuser {
  public:
@@ -98,7 +107,7 @@ class Fuser {
   /// The sooner of two plans that keep no more alive than unfused, where the first one had to be cut for that.
   void planWithin() {
     const bool found = planned(false);
-    if (found && !apart_.hasCuts()) return;
+    if (found && (!apart_.hasCuts() || !sharesOrigins(g_))) return;
     const Clusters first = *clusters_;
     const Refusals refusals = refusals_;
     const Apart apart = apart_;
