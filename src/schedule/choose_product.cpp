@@ -13,7 +13,6 @@ constexpr double kBarrierCycles = 40;     // a panel's barrier
 constexpr double kMatrixCycles = 0.25;    // a tile, a step of the reduction
 constexpr double kFragmentCycles = 0.3;   // reading a fragment
 constexpr double kMatrixStageCycles = 1;  // pieces of several elements
-constexpr double kPanelShare = 0.375;     // of shared memory
 constexpr int64_t kPanelPadding =
     4;  // keeps stores of neighbours in the reduction out of each other's banks
 constexpr int kRegisterTile[] = {1, 2, 4, 8};
@@ -176,13 +175,11 @@ void chooseMatrix(const Stage& stage, TeamStage& s, TeamProduct p, const MatrixP
 /// The register tile that does it soonest, where that is sooner than threads each on their own.
 void chooseProduct(const GroupPlan& plan, const Stage& stage,
                    const std::vector<StageAccess>& accesses, TeamStage& s, double otherwise,
-                   int threads, const Target& target, Numerics numerics) {
+                   int threads, double room, const Target& target, Numerics numerics) {
   const std::optional<TeamProduct> found = productOf(plan, stage, accesses, s);
   if (!found) return;
   TeamProduct p = *found, best;
   const int64_t steps = pointsOf(stage, s.reduce);
-  const Level* shared = target.level("shared");
-  const double room = kPanelShare * static_cast<double>(shared ? shared->bytes : 0);
   for (int depth : {8, 16, 32}) {
     p.depth = depth;
     if (depth > 8 && steps <= depth / 2) break;

@@ -5,6 +5,8 @@
 #include <optional>
 #include <set>
 
+#include "fusion/cost.h"
+#include "fusion/stages.h"
 #include "schedule/layout.h"
 #include "schedule/team_axes.h"
 #include "support/check.h"
@@ -13,6 +15,7 @@ namespace tektite {
 namespace {
 
 constexpr int kMostThreads = 256;
+constexpr double kPanelShare = 0.375;  // of shared memory, at most
 constexpr double kScattered = 4;     // an access whose threads touch lines of their own
 constexpr double kRoundCycles = 12;  // dealing a round of points
 constexpr double kJoinCycles = 20;   // a step of the joining tree, with its barrier
@@ -154,8 +157,21 @@ bool joinsByInstructions(const Stage& stage, const Target& target) {
   });
 }
 
+/// Bytes of shared memory for panels: no more than leave the scratch of a tile there, where it fits beside the least that panels get.
+double roomForPanels(const GroupPlan& plan, const TileList& list, const Target& target) {
+  const Level* shared = target.level("shared");
+  if (!shared) return 0;
+  int64_t left = shared->bytes;
+  const std::set<std::string> used = buffersOf(list.stages);
+  for (const PlanBuffer& b : plan.buffers)
+    if (b.kind == PlanBuffer::Scratch && b.space != "main" && used.count(b.name))
+      left -= memoryBytes(b);
+  return std::min(kPanelShare * static_cast<double>(shared->bytes),
+                  static_cast<double>(std::max(left, kPanelBytes)));
+}
+
 TeamStage chooseStage(const GroupPlan& plan, const Stage& stage, const Target& target, int threads,
-                      Numerics numerics) {
+                      double room, Numerics numerics) {
   TeamStage s;
   const auto accesses = accessesOf(plan, stage);
   const std::set<int> independent = independentAxes(plan, stage);
@@ -173,8 +189,8 @@ TeamStage chooseStage(const GroupPlan& plan, const Stage& stage, const Target& t
   s.shuffles = s.group >= target.warp && target.warp > 1 && joinsByInstructions(stage, target);
   if (s.serial.empty())
     chooseProduct(plan, stage, accesses, s,
-                  reductionCost(stage, accesses, s, s.group, threads, target.warp), threads, target,
-                  numerics);
+                  reductionCost(stage, accesses, s, s.group, threads, target.warp), threads, room,
+                  target, numerics);
   if (s.group == 1) s.vector = vectorOf(stage, accesses, s, threads);
   return s;
 }
@@ -212,8 +228,9 @@ TeamSchedule chooseTeam(const GroupPlan& plan, const Target& target, int threads
   out.threads = threads ? threads : threadsFor(plan, target);
   for (const TileList& list : plan.lists) {
     out.lists.emplace_back();
+    const double room = roomForPanels(plan, list, target);
     for (const Stage& stage : list.stages)
-      out.lists.back().push_back(chooseStage(plan, stage, target, out.threads, numerics));
+      out.lists.back().push_back(chooseStage(plan, stage, target, out.threads, room, numerics));
   }
   return out;
 }

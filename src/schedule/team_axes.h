@@ -13,8 +13,9 @@ void sortByStride(const Stage&, const std::vector<StageAccess>&, std::vector<int
 bool inVectors(const StageAccess&, const std::string& axis, int64_t n);
 /// Has the target this instruction of a warp (lower/team_intrins.cpp)? Machines that copy asynchronously have them all.
 bool hasInstruction(const Target&, const std::string& name);
-/// What a product is laid out as, where that is sooner than `otherwise` cycles: in TeamStage::product.
+/// What a product is laid out as, where that is sooner than `otherwise` cycles: in TeamStage::product. `room`: bytes of shared memory for its
+/// panels.
 void chooseProduct(const GroupPlan&, const Stage&, const std::vector<StageAccess>&, TeamStage&,
-                   double otherwise, int threads, const Target&, Numerics);
+                   double otherwise, int threads, double room, const Target&, Numerics);
 
 }  // namespace tektite
