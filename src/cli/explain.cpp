@@ -18,8 +18,6 @@ std::shared_ptr<const Program> plan(const Prepared& p, bool unfused, bool shown)
   options.fusion.unfused = unfused;
   options.code = false;
   options.resources = shown;
-  if (unfused && !shown && p.options.target.kind == "cpu")
-    options.interpret = true;  // its kernels keep nothing in the arena
   return compile(p.graph, options);
 }
 

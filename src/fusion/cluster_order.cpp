@@ -27,9 +27,8 @@ std::vector<int> Clusters::order() const {
     for (int d : list[c].after)
       if (--missing[d] == 0) ready.push({list[d].nodes.front(), d});
   }
-  const auto alive = std::ranges::count_if(list, &Cluster::alive);
-  TEKTITE_CHECK(static_cast<long>(out.size()) == alive, "groups in a cycle: {} of {} ordered",
-                out.size(), alive);
+  TEKTITE_CHECK(static_cast<long>(out.size()) == alive(), "groups in a cycle: {} of {} ordered",
+                out.size(), alive());
   return out;
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <set>
 #include <vector>
 
@@ -34,6 +35,8 @@ struct Cluster {
   bool alive = true;
   int version = 0;
   double seconds = -1;  ///< of its plan; -1: not yet known
+  int64_t mainBytes =
+      -1;  ///< that its kernel keeps in main memory while it runs; -1: not yet known
 };
 
 /// The clusters of a graph and who reads whom: a DAG, kept one by `joins`.
@@ -44,6 +47,7 @@ class Clusters {
   std::vector<int> of;        ///< node -> cluster; -1: none (input, const, repeated)
   mutable int64_t steps = 0;  ///< nodes and clusters that searches and bodies touched
   bool repeated(int node) const { return repeated_[node]; }
+  long alive() const { return std::ranges::count_if(list, &Cluster::alive); }
   /// In topological order, by their first node where there is a choice.
   std::vector<int> order() const;
   /// Would one cluster of both leave and re-enter? Answers a cluster on the way round, or -1.
@@ -79,6 +83,8 @@ class Clusters {
   Body bodyOf(const std::vector<int>& nodes) const;
   /// These nodes and the repeated ones that they read, ascending.
   std::vector<int> withRepeated(const std::vector<int>& nodes) const;
+  /// The one value of a cluster that is but maps, and those whose memory it may take over: read at the points that are stored, and nowhere else.
+  std::pair<Value, std::vector<Value>> inPlace(int c) const;
   /// Values of these nodes that others, host nodes or the graph's caller need.
   std::vector<Value> neededOutside(const std::vector<int>& nodes) const;
   const std::vector<Value>& sources(int node) const {
@@ -110,5 +116,6 @@ class Clusters {
 };
 /// Does the view only drop or add axes of extent 1?
 bool isSqueeze(const Graph&, const Node&);
+bool staysInPlace(const Graph&, int node);
 
 }  // namespace tektite

@@ -27,6 +27,8 @@ constexpr double kLeastShare = 0.02;    // two long kernels are not planned toge
 constexpr double kLeastOfScans = 1e-6;  // seconds: phases of threads' work are not joined for less
 constexpr int kCarefulRounds = 24;      // of cutting kernels that keep too much alive
 constexpr int kMostRounds = 8;          // of planning again without some kernels
+constexpr double kMostTime = 1.25;  // a plan may take so many times as long to need no more memory
+constexpr long kMostLaunches = 2;   // or have so many times the launches
 
 /// Is there a node of the input model that became several?
 bool sharesOrigins(const Graph& g) {
@@ -61,7 +63,8 @@ class Fuser {
       return r;
     });
     if (beside_) out.ledger.pairs = beside_->pairs([this](int a, int b) { return why(a, b); });
-    out.peakBytes = memoryOf(*clusters_).bytes();
+    exact_ = true;
+    out.peakBytes = memoryOf(*clusters_).arena();
     out.steps = trials_.steps + clusters_->steps;
     return out;
   }
@@ -74,7 +77,9 @@ class Fuser {
   Fences fences_;
   Trials trials_;
   Refusals refusals_;
-  int64_t most_ = 0;  // bytes that may be alive at once: unfused's
+  int64_t most_ = 0;    // bytes that may be alive at once: unfused's
+  bool exact_ = false;  // maps overwrite what they read, scans' states count: as the arena is
+  bool again_ = false;  // joining what was cut for that
   Apart apart_;
   std::optional<Beside> beside_;
 
@@ -91,9 +96,11 @@ class Fuser {
     options.unfused = true;
     Clusters unfused(g_, options);
     unfused.joinOrigins();
-    most_ = memoryOf(unfused).bytes();
+    const int64_t kept = memoryOf(unfused).bytes();
+    exact_ = true;
+    const int64_t least = memoryOf(unfused).arena();
     for (int round = 0; round < kMostRounds; round++) {
-      planWithin();
+      planWithin(kept, least);
       stack();
       const auto slower = slowerThanParts(*clusters_, unfused, options_.profile.get());
       if (slower.empty()) return;
@@ -104,24 +111,56 @@ class Fuser {
           apart_.keep(clusters_->list[c].nodes, why);
     }
   }
-  /// The sooner of two plans that keep no more alive than unfused, where the first one had to be cut for that.
-  void planWithin() {
+  struct State {
+    Clusters clusters;
+    Refusals refusals;
+    Apart apart;
+    Beside beside;
+  };
+  State state() const { return {*clusters_, refusals_, apart_, *beside_}; }
+  void restore(const State& s) {
+    clusters_.emplace(s.clusters);
+    refusals_ = s.refusals;
+    apart_.takeCuts(s.apart);
+    beside_.emplace(s.beside);
+  }
+  /// A plan that needs no more than unfused does, if that costs little more than one that needs no more where all values are kept and what
+  /// scans keep in caches is free.
+  void planWithin(int64_t kept, int64_t least) {
+    exact_ = false;
+    most_ = kept;
+    soonest();
+    exact_ = true;
+    if (memoryOf(*clusters_).fits(least)) {
+      most_ = least;
+      return;
+    }
+    const State before = state();
+    const double seconds = allSeconds();
+    const auto kernels = clusters_->alive();
+    most_ = least;
+    if (soonest() && allSeconds() < kMostTime * seconds &&
+        clusters_->alive() < kMostLaunches * kernels)
+      return;
+    restore(before);
+    exact_ = false;
+    most_ = kept;
+  }
+  /// The sooner of two plans that keep no more alive than that, where the first one had to be cut for it. False: there is none but the
+  /// nodes as they are.
+  bool soonest() {
     const bool found = planned(false);
-    if (found && (!apart_.hasCuts() || !sharesOrigins(g_))) return;
-    const Clusters first = *clusters_;
-    const Refusals refusals = refusals_;
-    const Apart apart = apart_;
-    const Beside beside = *beside_;
+    if (found && (!apart_.hasCuts() || !sharesOrigins(g_))) return true;
+    const State first = state();
     const double seconds = found ? allSeconds() : 0;
     if (planned(true)) {
-      if (!found || allSeconds() < seconds) return;
+      if (!found || allSeconds() < seconds) return true;
     } else if (!found) {
-      return begin(true);
+      begin(true);
+      return false;
     }
-    clusters_.emplace(first);
-    refusals_ = refusals;
-    apart_.takeCuts(apart);
-    beside_.emplace(beside);
+    restore(first);
+    return true;
   }
   bool mayJoin(int a, int b) const {
     return !isAlone(a) && !isAlone(b) && fitsCode(a, b) && !isCut(a, b) &&
@@ -154,11 +193,14 @@ class Fuser {
     }
     for (int round = 0;; round++) {
       const PeakMemory memory = memoryOf(*clusters_);
+      if (memory.fits(most_)) {
+        if (round > 0) joinAgain();
+        return true;
+      }
       // the worst ones first: what a cut there frees may help the others
       const bool careful = round < kCarefulRounds;
       const std::vector<int> over =
-          memory.over(careful ? std::max(most_, memory.bytes() - 1) : most_);
-      if (over.empty()) return true;
+          memory.over(careful ? memory.bytes() - 1 : std::min(most_, memory.bytes() - 1));
       std::vector<int> parts;
       for (int c : over)
         if (const int part = cut(memory, c, nodesWhole); part >= 0)
@@ -174,12 +216,21 @@ class Fuser {
       greedy();
     }
   }
-  PeakMemory memoryOf(const Clusters& clusters) {
-    return PeakMemory(g_, clusters, [&](int c) -> int64_t {
-      const Cluster& one = clusters.list[c];
-      return !one.host && (one.scan || target_.kind == "gpu")
-                 ? trials_.of(clusters, one.nodes).mainBytes
-                 : 0;
+  /// Cuts free more than need be: joins what was cut, the best gain first, as long as memory suffices.
+  void joinAgain() {
+    again_ = true;
+    for (int c = 0; c < static_cast<int>(clusters_->list.size()); c++)
+      if (clusters_->list[c].alive)
+        for (int d : clusters_->list[c].after) consider(c, d);
+    greedy();
+    again_ = false;
+  }
+  PeakMemory memoryOf(Clusters& clusters) {
+    return PeakMemory(g_, clusters, exact_, [&](int c) -> int64_t {
+      Cluster& one = clusters.list[c];
+      if (one.host || (!one.scan && target_.kind != "gpu")) return 0;
+      if (one.mainBytes < 0) one.mainBytes = trials_.of(clusters, one.nodes).mainBytes;
+      return one.scan && !exact_ && one.mainBytes <= target_.last().bytes ? 0 : one.mainBytes;
     });
   }
   /// Cuts a kernel where least is alive. Answers the new one, or -1.
@@ -291,8 +342,13 @@ class Fuser {
         refuse(c.a, c.b, {Reason::Cycle, 0, 0, nameOf(way)});
         continue;
       }
+      std::optional<Clusters> before;
+      if (again_) before.emplace(*clusters_);
       clusters_->merge(c.a, c.b, c.seconds);
-      considerAround(c.a);
+      if (!again_ || memoryOf(*clusters_).fits(most_))
+        considerAround(c.a);
+      else
+        clusters_.emplace(*before);
     }
   }
   void considerAround(int c) {
@@ -315,7 +371,8 @@ class Fuser {
     if (scan && !(hasScan(a) && hasScan(b)) && target_.launchSeconds < kLeastOfScans)
       return refuse(a, b, {Reason::NoGain, 0, 0, "a launch is cheap "});
     if (isCut(a, b)) return refuse(a, b, {Reason::UserFence, 0, 0, ""});
-    if (const auto r = apart_.between(clusters_->list[a].nodes, clusters_->list[b].nodes))
+    if (const auto r = apart_.between(clusters_->list[a].nodes, clusters_->list[b].nodes);
+        r && !(again_ && r->reason == Reason::TooBigForLevel))
       return refuse(a, b, *r);
     if (!fitsCode(a, b)) return refuse(a, b, tooMuchCode(a, b));
     const double apart = secondsOf(a) + secondsOf(b);

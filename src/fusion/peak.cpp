@@ -6,13 +6,15 @@
 #include "fusion/cost.h"
 #include "fusion/stages.h"
 #include "ir/bytes.h"
+#include "support/memory_plan.h"
 
 namespace tektite {
 
-PeakMemory::PeakMemory(const Graph& g, const Clusters& clusters,
+PeakMemory::PeakMemory(const Graph& g, const Clusters& clusters, bool exact,
                        const std::function<int64_t(int)>& own)
     : g_(g),
       clusters_(clusters),
+      exact_(exact),
       order_(clusters.order()),
       place_(clusters.list.size(), -1),
       alive_(order_.size()),
@@ -29,19 +31,45 @@ PeakMemory::PeakMemory(const Graph& g, const Clusters& clusters,
     }
   }
   for (const Value& v : g.outputs) last[numbers.of(v)] = -1;
+  std::vector<int> use(numbers.size(), -1);  // [value]
+  for (size_t i = 0; i < order_.size(); i++) {
+    const Cluster& cluster = clusters.list[order_[i]];
+    const int here = static_cast<int>(i);
+    const auto [over, sources] = cluster.host || !exact
+                                     ? std::pair<Value, std::vector<Value>>{{-1, 0}, {}}
+                                     : clusters.inPlace(order_[i]);
+    for (const int n : cluster.nodes)
+      for (int r = 0; r < static_cast<int>(g.nodes[n].results.size()); r++) {
+        const Value v{n, r};
+        const int end = last[numbers.of(v)];
+        if (end < 0 || end == here) continue;  // no intermediate, or inside one kernel
+        int& mine = use[numbers.of(v)];
+        for (const Value& from : v == over ? sources : std::vector<Value>{})
+          if (const int its = use[numbers.of(from)];
+              mine < 0 && its >= 0 && uses_[static_cast<size_t>(its)].end == here)
+            mine = its;
+        if (mine < 0) {
+          mine = static_cast<int>(uses_.size());
+          uses_.push_back({v, bytesOf(g.type(v)), here, end});
+        }
+        uses_[static_cast<size_t>(mine)].end = end;
+      }
+  }
   std::vector<int64_t> change(order_.size() + 1);
-  for (int n = 0; n < static_cast<int>(g.nodes.size()); n++)
-    for (int r = 0; r < static_cast<int>(g.nodes[n].results.size()); r++) {
-      const Value v{n, r};
-      const int end = last[numbers.of(v)], begin = end < 0 ? -1 : place_[clusters.of[n]];
-      if (begin == end) continue;  // inside one kernel, or no intermediate
-      const int64_t size = bytesOf(g.type(v));
-      uses_.push_back({v, size, begin, end});
-      change[static_cast<size_t>(begin)] += size;
-      change[static_cast<size_t>(end) + 1] -= size;
-    }
+  for (const Use& u : uses_) {
+    change[static_cast<size_t>(u.begin)] += u.size;
+    change[static_cast<size_t>(u.end) + 1] -= u.size;
+  }
   std::partial_sum(change.begin(), change.end() - 1, alive_.begin());
   for (size_t i = 0; i < alive_.size(); i++) alive_[i] += own_[i];
+}
+
+int64_t PeakMemory::arena() const {
+  std::vector<Lifetime> lives;
+  for (const Use& u : uses_) lives.push_back({u.size, u.begin, u.end});
+  for (int i = 0; i < static_cast<int>(own_.size()); i++)
+    lives.push_back({own_[static_cast<size_t>(i)], i, i});
+  return planMemory(lives).bytes;
 }
 
 int64_t PeakMemory::bytes() const { return alive_.empty() ? 0 : *std::ranges::max_element(alive_); }
@@ -111,7 +139,7 @@ int64_t mainScratchOf(const GroupPlan& plan, const Target& target) {
   if (plan.scan) {
     for (const PlanBuffer& b : plan.buffers)
       if (b.kind == PlanBuffer::Scratch) all += bytesOf(b.type);
-    return all > target.last().bytes ? all : 0;
+    return all;
   }
   const Level* shared = target.kind == "gpu" ? target.level("shared") : nullptr;
   for (const TileList& list : plan.lists) {

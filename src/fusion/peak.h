@@ -6,11 +6,15 @@
 namespace tektite {
 
 /// Memory for what passes between kernels, were these clusters run in order, each value kept until its last reader, and for what kernels keep
-/// in main memory while they run (`own`, of a cluster). The program's inputs, outputs and constants are not counted: they are there in any case.
+/// in main memory while they run (`own`, of a cluster). The program's inputs, outputs and constants are not counted: they are there in any
+/// case. `exact`: as the arena will be, where maps take the place of what they read, and what frees a place may leave a gap.
 class PeakMemory {
  public:
-  PeakMemory(const Graph&, const Clusters&, const std::function<int64_t(int cluster)>& own);
+  PeakMemory(const Graph&, const Clusters&, bool exact,
+             const std::function<int64_t(int cluster)>& own);
   int64_t bytes() const;  ///< when most is alive
+  int64_t arena() const;  ///< of one memory that holds it all
+  bool fits(int64_t most) const { return bytes() <= most && (!exact_ || arena() <= most); }
   std::vector<int> over(
       int64_t most) const;  ///< the clusters that run while more than that is alive
   std::vector<int> holding(
@@ -26,6 +30,7 @@ class PeakMemory {
   };
   const Graph& g_;
   const Clusters& clusters_;
+  const bool exact_;
   std::vector<int> order_, place_;
   std::vector<int64_t> alive_, own_;       ///< [place]
   std::vector<Use> uses_;                  ///< of values that pass between kernels
@@ -33,7 +38,7 @@ class PeakMemory {
 };
 
 /// Bytes that a kernel keeps in main memory while it runs: scratch of teams that shared memory doesn't hold, and what a scan keeps from step
-/// to step where the last cache doesn't hold it.
+/// to step.
 int64_t mainScratchOf(const GroupPlan&, const Target&);
 
 }  // namespace tektite

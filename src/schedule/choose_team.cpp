@@ -16,9 +16,9 @@ namespace {
 
 constexpr int kMostThreads = 256;
 constexpr double kPanelShare = 0.375;  // of shared memory, at most
-constexpr double kScattered = 4;     // an access whose threads touch lines of their own
-constexpr double kRoundCycles = 12;  // dealing a round of points
-constexpr double kJoinCycles = 20;   // a step of the joining tree, with its barrier
+constexpr double kScattered = 4;       // an access whose threads touch lines of their own
+constexpr double kRoundCycles = 12;    // dealing a round of points
+constexpr double kJoinCycles = 20;     // a step of the joining tree, with its barrier
 
 // ---- which axes may be dealt
 

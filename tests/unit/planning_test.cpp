@@ -118,7 +118,7 @@ TEST(Planning, MemoryCutsKernelsInTwo) {
   Value x = input(b, {512, 64});
   for (int i = 0; i < 100; i++) {
     const Value e = b.map("exp(a - b)", {x, b.reduce("max", x, {1})});
-    x = b.map("a / b", {e, b.reduce("sum", e, {1})});
+    x = b.map("a / b + c", {e, b.reduce("sum", e, {1}), x});  // which no map of `x` overwrites
   }
   b.graph.outputs = {x};
   FusionOptions apart;

@@ -1,18 +1,20 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <random>
 #include <set>
 
 #include "runtime/array.h"
 #include "runtime/cache.h"
 #include "runtime/compare.h"
-#include "runtime/memory_plan.h"
 #include "runtime/pack.h"
 #include "runtime/team.h"
 #include "support/check.h"
+#include "support/memory_plan.h"
 #include "test_folder.h"
 
 using namespace tektite;
@@ -82,6 +84,22 @@ TEST(MemoryPlan, buffersThatLiveTogetherDontOverlap) {
         EXPECT_FALSE(together && overlap);
       }
     }
+  }
+}
+
+TEST(MemoryPlan, theNumbersOfBuffersDontMatter) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 20; ++round) {
+    std::vector<Lifetime> lives;
+    for (int i = 0; i < 30; ++i) {
+      const int first = static_cast<int>(random() % 20);
+      lives.push_back(
+          {static_cast<int64_t>(random() % 1000), first, first + static_cast<int>(random() % 6)});
+    }
+    const int64_t before = planMemory(lives).bytes;
+    std::ranges::shuffle(lives, random);
+    lives.resize(500);  // what takes no place
+    EXPECT_EQ(planMemory(lives).bytes, before);
   }
 }
 

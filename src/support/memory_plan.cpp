@@ -1,11 +1,14 @@
-#include "runtime/memory_plan.h"
+#include "support/memory_plan.h"
 
 #include <algorithm>
 #include <map>
-#include <numeric>
+#include <tuple>
 
 namespace tektite {
 namespace {
+
+constexpr size_t kMostSearches = 512;   // for a plan that needs no more than the least
+constexpr size_t kMostLooks = 1 << 21;  // in them, at pairs of buffers
 
 int64_t aligned(int64_t bytes, int64_t align) { return (bytes + align - 1) / align * align; }
 
@@ -36,7 +39,6 @@ MemoryPlan place(const std::vector<Lifetime>& lifetimes, const std::vector<int>&
   plan.offsets.resize(lifetimes.size());
   std::vector<int> byOffset;
   for (int at : sequence) {
-    if (lifetimes[at].bytes == 0) continue;
     plan.offsets[at] = bestOffset(lifetimes, byOffset, plan, at, align);
     plan.bytes = std::max(plan.bytes, plan.offsets[at] + aligned(lifetimes[at].bytes, align));
     const auto where = std::upper_bound(byOffset.begin(), byOffset.end(), at, [&](int a, int b) {
@@ -50,13 +52,28 @@ MemoryPlan place(const std::vector<Lifetime>& lifetimes, const std::vector<int>&
 }  // namespace
 
 MemoryPlan planMemory(const std::vector<Lifetime>& lifetimes, int64_t align) {
-  std::vector<int> sequence(lifetimes.size());
-  std::iota(sequence.begin(), sequence.end(), 0);
-  MemoryPlan oldest = place(lifetimes, sequence, align);
+  std::vector<int> sequence;
+  for (size_t at = 0; at < lifetimes.size(); at++)
+    if (lifetimes[at].bytes > 0) sequence.push_back(static_cast<int>(at));
+  std::ranges::stable_sort(sequence, {}, [&](int at) {  // however they are numbered
+    const Lifetime& l = lifetimes[at];
+    return std::tuple(l.first, -l.bytes, l.last);
+  });
+  MemoryPlan best = place(lifetimes, sequence, align);
   std::stable_sort(sequence.begin(), sequence.end(),
                    [&](int a, int b) { return lifetimes[a].bytes > lifetimes[b].bytes; });
-  MemoryPlan largest = place(lifetimes, sequence, align);
-  return largest.bytes <= oldest.bytes ? largest : oldest;
+  MemoryPlan plan = place(lifetimes, sequence, align);
+  const int64_t least = leastMemory(lifetimes, align);
+  const size_t looks = sequence.size() * sequence.size() + 1;
+  for (size_t round = 0;; round++) {
+    if (plan.bytes <= best.bytes) best = plan;
+    if (best.bytes == least || round == std::min(kMostSearches, kMostLooks / looks)) return best;
+    const auto highest = std::ranges::find_if(sequence, [&](int at) {
+      return plan.offsets[at] + aligned(lifetimes[at].bytes, align) == plan.bytes;
+    });
+    std::rotate(sequence.begin(), highest, highest + 1);
+    plan = place(lifetimes, sequence, align);
+  }
 }
 
 int64_t leastMemory(const std::vector<Lifetime>& lifetimes, int64_t align) {

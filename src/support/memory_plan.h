@@ -16,8 +16,8 @@ struct MemoryPlan {
 
 constexpr int64_t kArenaAlign = 64;  ///< bytes: a cache line, and the widest vector
 
-/// Offsets such that buffers that live at the same time don't overlap. Best fit, the largest first and the oldest first: the better
-/// of the two. Empty buffers take no place.
+/// Offsets such that buffers that live at the same time don't overlap. Best fit, the oldest first or the largest first, and where that needs
+/// more than the least, what stands highest before all others, some times: the best of these. Empty buffers take no place.
 MemoryPlan planMemory(const std::vector<Lifetime>&, int64_t align = kArenaAlign);
 /// The most bytes that are alive at once: no plan needs less.
 int64_t leastMemory(const std::vector<Lifetime>&, int64_t align = kArenaAlign);
