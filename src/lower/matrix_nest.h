@@ -176,6 +176,7 @@ class ProductNest {
     std::vector<int> by;  ///< of each dimension, the loop along it, or -1
   };
   std::optional<Block> output();
+  std::optional<Block> outputOf(const std::vector<Along>& loops);
   std::vector<Along> resultLoops() const;
   std::optional<Operand> operandOf(const std::string& buffer, const std::vector<Expr>& index,
                                    const std::vector<Along>& loops, size_t from) const;

@@ -139,6 +139,15 @@ std::optional<ProductNest::Operand> ProductNest::operandOf(const std::string& bu
 
 std::optional<Block> ProductNest::output() {
   const std::vector<Along> loops = resultLoops();
+  const Ranges around = ranges_;
+  for (const Along& a : loops)  // places in a ring run on only within the tile
+    ranges_[a.var] = {0, std::max<int64_t>(boundsOf(a.extent, around).high - 1, 0)};
+  auto out = outputOf(loops);
+  ranges_ = around;
+  return out;
+}
+
+std::optional<Block> ProductNest::outputOf(const std::vector<Along>& loops) {
   const auto at = placed();
   const StageStore& s = stage_.outer[0];
   const auto inMemory = [&](const std::string& buffer, const std::vector<Expr>& index) {

@@ -101,6 +101,17 @@ graph (x: f32[1x1x55x55], b: f32[1x16x1x1], w: f32[16]) {
   return %1, %2
 })";
 
+/// Two halves of a product's columns meet: the first one waits in a ring.
+inline const char* const kHalves = R"(
+graph (x: f32[16x4x256]) {
+  %1 = const data "w" : f32[258x256]
+  %2 = contract x, %1 npk,ck->ncp : f32[16x258x4]
+  %3 = view %2 (d0, d1, d2) -> (d0, d1, d2) : f32[16x129x4]
+  %4 = view %2 (d0, d1, d2) -> (d0, d1 + 129, d2) : f32[16x129x4]
+  %5 = map (%3, %4) { sqrt($0 * $0 + $1 * $1) } : f32[16x129x4]
+  return %5
+})";
+
 /// Reductions to few values, long enough to be shared by cores: a norm, extrema of rows and where they are, means over an outer axis.
 inline const char* const kNorm = R"(
 graph (x: f32[300001]) {

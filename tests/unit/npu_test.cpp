@@ -256,7 +256,7 @@ TEST(NpuCount, WhatIsPlannedIsWhatIsMoved) {
 TEST(NpuCount, PlannedSecondsAreSimulatedSeconds) {
   for (const char* name : kMachines)
     for (const char* text :
-         {kChain, kSoftmax, kProduct, kAttention, kConvolutions, kQuantised, kDepthwise})
+         {kChain, kSoftmax, kProduct, kAttention, kConvolutions, kQuantised, kDepthwise, kHalves})
       for (const bool unfused : {false, true}) {
         const Target t = machine(name);
         const Outcome o = Trial(text, t)(unfused);
