@@ -386,6 +386,10 @@ Tiled chooseTiles(GroupShape& g, const StageSet& set, const std::vector<StageWor
   if (reduceAxis < 0 || g.stages[split].extents[reduceAxis] < 4096) return best;
   splitAxes.push_back(reduceAxis);
   setRoot(other, split, splitAxes);
+  // What is behind may read the same tensor, but the last tile does all of it.
+  const auto cut = std::ranges::find(other.rootAxes, reduceAxis) - other.rootAxes.begin();
+  for (size_t s = static_cast<size_t>(split) + 1; s < other.stages.size(); s++)
+    std::ranges::replace(other.follows[s], static_cast<int>(cut), -1);
   Tiled across = Search(other, set, work, target, split).run();
   best.steps += across.steps;
   across.steps = best.steps;

@@ -183,6 +183,27 @@ TEST(CasesOfFusion, TrainingNormAndDropoutReadTheirInputOnce) {
   }
 }
 
+// ---- one row by the sum of itself: a reduction across tiles may be cheapest, what is behind it reads all that they read
+
+TEST(CasesOfFusion, WhatIsBehindAReductionAcrossTilesIsDoneWhole) {
+  for (const int64_t n : {4097, 5000, 6625, 20000})
+    for (const int cores : {2, 4}) {
+      Builder b;
+      const Value x = b.input("x", {DType::F32, {1, 1, n}});
+      b.graph.outputs = {b.map("a / b", {x, b.reduce("sum", x, {2})})};
+      std::vector<double> values;
+      double sum = 0;
+      for (int64_t i = 0; i < n; i++) sum += values.emplace_back(1 + static_cast<double>(i % 7));
+      Target target = hostTarget();
+      target.cores = cores;
+      const auto out = runCompiled(b.graph, {tensor(DType::F32, {1, 1, n}, values)}, false, target);
+      const auto* y = static_cast<const float*>(out.at(0).data->data);
+      for (int64_t i = 0; i < n; i++)
+        ASSERT_NEAR(y[i] * sum, values[static_cast<size_t>(i)], 1e-4)
+            << n << " " << cores << " " << i;
+    }
+}
+
 // ---- softmax over the outer axis, written out
 
 TEST(CasesOfFusion, SoftmaxOverTheOuterAxisIsOneKernelOrSaysWhyNot) {
