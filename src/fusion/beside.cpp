@@ -213,7 +213,7 @@ bool Beside::stack(Member& onto, Member& one) {
 bool Beside::takeApart(const PeakMemory& memory, int64_t most) {
   if (memory.fits(most)) return false;
   std::set<int> found;
-  for (const int c : memory.over(std::min(most, memory.bytes() - 1))) {
+  for (const int c : memory.over(most)) {
     if (stacks_.count(c)) found.insert(c);
     for (const int d : memory.holding(c))
       if (stacks_.count(d)) found.insert(d);

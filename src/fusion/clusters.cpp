@@ -19,6 +19,23 @@ bool isHost(const Node& n) {
 
 bool isHeavy(const Node& n) { return n.as<Reduce>() || n.as<Contract>(); }
 
+/// A view whose elements lie, row by row, where they lay.
+bool staysInPlace(const Graph& g, int node) {
+  const Node& n = g.nodes[node];
+  const View* v = n.as<View>();
+  if (!v || v->guard || g.type(n.operands[0]).elements() != n.results[0].elements()) return false;
+  const std::vector<int64_t> from = g.type(n.operands[0]).extents(), to = n.results[0].extents();
+  Ranges ranges;
+  Expr was(0), is(0);
+  for (size_t d = 0; d < from.size(); d++) was = was * Expr(from[d]) + v->index[d];
+  for (size_t d = 0; d < to.size(); d++) {
+    const std::string axis = coordinate(static_cast<int>(d));
+    ranges[axis] = {0, std::max<int64_t>(to[d] - 1, 0)};
+    is = is * Expr(to[d]) + var(axis);
+  }
+  return asInteger(simplify(was - is, ranges)) == 0;
+}
+
 }  // namespace
 
 Clusters::Clusters(const Graph& g, const FusionOptions& options)
@@ -101,23 +118,6 @@ bool Clusters::attached(const Node& n, const std::vector<std::vector<int>>& user
   return isSqueeze(g_, n) && users[from].size() == 1 && !isLeaf(g_.nodes[from]) &&
          !isHost(g_.nodes[from]) && !g_.nodes[from].as<Update>() && !repeated_[from] &&
          !outputs_[values_.of(n.operands[0])];
-}
-
-/// A view whose elements lie, row by row, where they lay.
-bool staysInPlace(const Graph& g, int node) {
-  const Node& n = g.nodes[node];
-  const View* v = n.as<View>();
-  if (!v || v->guard || g.type(n.operands[0]).elements() != n.results[0].elements()) return false;
-  const std::vector<int64_t> from = g.type(n.operands[0]).extents(), to = n.results[0].extents();
-  Ranges ranges;
-  Expr was(0), is(0);
-  for (size_t d = 0; d < from.size(); d++) was = was * Expr(from[d]) + v->index[d];
-  for (size_t d = 0; d < to.size(); d++) {
-    const std::string axis = coordinate(static_cast<int>(d));
-    ranges[axis] = {0, std::max<int64_t>(to[d] - 1, 0)};
-    is = is * Expr(to[d]) + var(axis);
-  }
-  return asInteger(simplify(was - is, ranges)) == 0;
 }
 
 bool isSqueeze(const Graph& g, const Node& n) {
@@ -288,16 +288,16 @@ void Clusters::merge(int into, int from, double seconds) {
               .version = b.version + 1};
 }
 
-std::pair<Value, std::vector<Value>> Clusters::inPlace(int c) const {
+std::optional<Clusters::InPlace> Clusters::inPlace(int c) const {
   const auto isMap = [&](int n) { return g_.nodes[n].as<Map>() || staysInPlace(g_, n); };
-  if (!std::ranges::all_of(list[c].nodes, isMap)) return {{-1, 0}, {}};
+  if (!std::ranges::all_of(list[c].nodes, isMap)) return {};
   const std::vector<Value> results = neededOutside(list[c].nodes);
-  std::pair<Value, std::vector<Value>> out{results[0], {}};
+  if (results.size() != 1) return {};
   const TensorType& type = g_.type(results[0]);
   const auto isAsLarge = [&](const TensorType& t) { return t.elements() == type.elements(); };
-  if (results.size() != 1 ||
-      !std::ranges::all_of(list[c].nodes, [&](int n) { return isAsLarge(g_.nodes[n].results[0]); }))
-    return out;
+  if (!std::ranges::all_of(list[c].nodes, [&](int n) { return isAsLarge(g_.nodes[n].results[0]); }))
+    return {};
+  InPlace out{results[0], {}};
   std::set<Value> elsewhere;  // read at other points, too
   std::vector<Value> read;
   const std::vector<int> inside = withRepeated(list[c].nodes);
@@ -311,7 +311,7 @@ std::pair<Value, std::vector<Value>> Clusters::inPlace(int c) const {
         read.push_back(v);
   }
   for (const Value& v : read)
-    if (!elsewhere.count(v) && !std::ranges::count(out.second, v)) out.second.push_back(v);
+    if (!elsewhere.count(v) && !std::ranges::count(out.from, v)) out.from.push_back(v);
   return out;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -83,8 +84,13 @@ class Clusters {
   Body bodyOf(const std::vector<int>& nodes) const;
   /// These nodes and the repeated ones that they read, ascending.
   std::vector<int> withRepeated(const std::vector<int>& nodes) const;
-  /// The one value of a cluster that is but maps, and those whose memory it may take over: read at the points that are stored, and nowhere else.
-  std::pair<Value, std::vector<Value>> inPlace(int c) const;
+  struct InPlace {
+    Value result;
+    std::vector<Value>
+        from;  ///< whose memory it may take over: read at the points that are stored, and nowhere else
+  };
+  /// Of a cluster that is but maps, with one value that others need.
+  std::optional<InPlace> inPlace(int c) const;
   /// Values of these nodes that others, host nodes or the graph's caller need.
   std::vector<Value> neededOutside(const std::vector<int>& nodes) const;
   const std::vector<Value>& sources(int node) const {
@@ -116,6 +122,5 @@ class Clusters {
 };
 /// Does the view only drop or add axes of extent 1?
 bool isSqueeze(const Graph&, const Node&);
-bool staysInPlace(const Graph&, int node);
 
 }  // namespace tektite

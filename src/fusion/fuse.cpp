@@ -63,8 +63,7 @@ class Fuser {
       return r;
     });
     if (beside_) out.ledger.pairs = beside_->pairs([this](int a, int b) { return why(a, b); });
-    exact_ = true;
-    out.peakBytes = memoryOf(*clusters_).arena();
+    out.peakBytes = memoryOf(*clusters_, true).arena();
     out.steps = trials_.steps + clusters_->steps;
     return out;
   }
@@ -77,8 +76,12 @@ class Fuser {
   Fences fences_;
   Trials trials_;
   Refusals refusals_;
-  int64_t most_ = 0;    // bytes that may be alive at once: unfused's
-  bool exact_ = false;  // maps overwrite what they read, scans' states count: as the arena is
+  /// Bytes that may be alive at once: unfused's. `exact`: maps overwrite what they read, scans' states count, as the arena is.
+  struct Bound {
+    int64_t bytes = 0;
+    bool exact = false;
+  };
+  Bound bound_;
   bool again_ = false;  // joining what was cut for that
   Apart apart_;
   std::optional<Beside> beside_;
@@ -96,9 +99,8 @@ class Fuser {
     options.unfused = true;
     Clusters unfused(g_, options);
     unfused.joinOrigins();
-    const int64_t kept = memoryOf(unfused).bytes();
-    exact_ = true;
-    const int64_t least = memoryOf(unfused).arena();
+    const Bound kept = {memoryOf(unfused, false).bytes(), false},
+                least = {memoryOf(unfused, true).arena(), true};
     for (int round = 0; round < kMostRounds; round++) {
       planWithin(kept, least);
       stack();
@@ -126,25 +128,19 @@ class Fuser {
   }
   /// A plan that needs no more than unfused does, if that costs little more than one that needs no more where all values are kept and what
   /// scans keep in caches is free.
-  void planWithin(int64_t kept, int64_t least) {
-    exact_ = false;
-    most_ = kept;
+  void planWithin(const Bound& kept, const Bound& least) {
+    bound_ = kept;
     soonest();
-    exact_ = true;
-    if (memoryOf(*clusters_).fits(least)) {
-      most_ = least;
-      return;
-    }
+    bound_ = least;
+    if (fits()) return;
     const State before = state();
     const double seconds = allSeconds();
     const auto kernels = clusters_->alive();
-    most_ = least;
     if (soonest() && allSeconds() < kMostTime * seconds &&
         clusters_->alive() < kMostLaunches * kernels)
       return;
     restore(before);
-    exact_ = false;
-    most_ = kept;
+    bound_ = kept;
   }
   /// The sooner of two plans that keep no more alive than that, where the first one had to be cut for it. False: there is none but the
   /// nodes as they are.
@@ -170,7 +166,7 @@ class Fuser {
   void stack() {
     if (!options_.mergeMove) return;
     beside_->joinLayers();
-    while (beside_->takeApart(memoryOf(*clusters_), most_)) continue;
+    while (beside_->takeApart(memory(), bound_.bytes)) continue;
   }
   double allSeconds() {
     double all = 0;
@@ -192,15 +188,14 @@ class Fuser {
       if (options_.inlineMove) narrowCrossings(*clusters_, trials_);
     }
     for (int round = 0;; round++) {
-      const PeakMemory memory = memoryOf(*clusters_);
-      if (memory.fits(most_)) {
+      const PeakMemory memory = this->memory();
+      if (memory.fits(bound_.bytes)) {
         if (round > 0) joinAgain();
         return true;
       }
       // the worst ones first: what a cut there frees may help the others
       const bool careful = round < kCarefulRounds;
-      const std::vector<int> over =
-          memory.over(careful ? memory.bytes() - 1 : std::min(most_, memory.bytes() - 1));
+      const std::vector<int> over = memory.over(careful ? memory.bytes() - 1 : bound_.bytes);
       std::vector<int> parts;
       for (int c : over)
         if (const int part = cut(memory, c, nodesWhole); part >= 0)
@@ -225,12 +220,14 @@ class Fuser {
     greedy();
     again_ = false;
   }
-  PeakMemory memoryOf(Clusters& clusters) {
-    return PeakMemory(g_, clusters, exact_, [&](int c) -> int64_t {
+  PeakMemory memory() { return memoryOf(*clusters_, bound_.exact); }
+  bool fits() { return memory().fits(bound_.bytes); }
+  PeakMemory memoryOf(Clusters& clusters, bool exact) {
+    return PeakMemory(g_, clusters, exact, [&, exact](int c) -> int64_t {
       Cluster& one = clusters.list[c];
       if (one.host || (!one.scan && target_.kind != "gpu")) return 0;
       if (one.mainBytes < 0) one.mainBytes = trials_.of(clusters, one.nodes).mainBytes;
-      return one.scan && !exact_ && one.mainBytes <= target_.last().bytes ? 0 : one.mainBytes;
+      return one.scan && !exact && one.mainBytes <= target_.last().bytes ? 0 : one.mainBytes;
     });
   }
   /// Cuts a kernel where least is alive. Answers the new one, or -1.
@@ -245,7 +242,7 @@ class Fuser {
         continue;
       apart_.cut(first, second,
                  {Reason::TooBigForLevel, static_cast<double>(memory.bytes()),
-                  static_cast<double>(most_), target_.levels.back().name});
+                  static_cast<double>(bound_.bytes), target_.levels.back().name});
       return clusters_->split(c, p);
     }
     return -1;
@@ -345,7 +342,7 @@ class Fuser {
       std::optional<Clusters> before;
       if (again_) before.emplace(*clusters_);
       clusters_->merge(c.a, c.b, c.seconds);
-      if (!again_ || memoryOf(*clusters_).fits(most_))
+      if (!again_ || fits())
         considerAround(c.a);
       else
         clusters_.emplace(*before);

@@ -35,19 +35,18 @@ PeakMemory::PeakMemory(const Graph& g, const Clusters& clusters, bool exact,
   for (size_t i = 0; i < order_.size(); i++) {
     const Cluster& cluster = clusters.list[order_[i]];
     const int here = static_cast<int>(i);
-    const auto [over, sources] = cluster.host || !exact
-                                     ? std::pair<Value, std::vector<Value>>{{-1, 0}, {}}
-                                     : clusters.inPlace(order_[i]);
+    const auto over = cluster.host || !exact ? std::nullopt : clusters.inPlace(order_[i]);
     for (const int n : cluster.nodes)
       for (int r = 0; r < static_cast<int>(g.nodes[n].results.size()); r++) {
         const Value v{n, r};
         const int end = last[numbers.of(v)];
         if (end < 0 || end == here) continue;  // no intermediate, or inside one kernel
         int& mine = use[numbers.of(v)];
-        for (const Value& from : v == over ? sources : std::vector<Value>{})
-          if (const int its = use[numbers.of(from)];
-              mine < 0 && its >= 0 && uses_[static_cast<size_t>(its)].end == here)
-            mine = its;
+        if (over && over->result == v)
+          for (const Value& from : over->from)
+            if (const int its = use[numbers.of(from)];
+                mine < 0 && its >= 0 && uses_[static_cast<size_t>(its)].end == here)
+              mine = its;
         if (mine < 0) {
           mine = static_cast<int>(uses_.size());
           uses_.push_back({v, bytesOf(g.type(v)), here, end});
@@ -76,8 +75,9 @@ int64_t PeakMemory::bytes() const { return alive_.empty() ? 0 : *std::ranges::ma
 
 std::vector<int> PeakMemory::over(int64_t most) const {
   std::vector<int> out;
+  const int64_t bound = std::min(most, bytes() - 1);
   for (size_t i = 0; i < order_.size(); i++)
-    if (alive_[i] > most) out.push_back(order_[i]);
+    if (alive_[i] > bound) out.push_back(order_[i]);
   return out;
 }
 

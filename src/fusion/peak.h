@@ -15,8 +15,8 @@ class PeakMemory {
   int64_t bytes() const;  ///< when most is alive
   int64_t arena() const;  ///< of one memory that holds it all
   bool fits(int64_t most) const { return bytes() <= most && (!exact_ || arena() <= most); }
-  std::vector<int> over(
-      int64_t most) const;  ///< the clusters that run while more than that is alive
+  /// The clusters that run while more than that is alive; where never more is, but gaps between places are too much, when most is alive.
+  std::vector<int> over(int64_t most) const;
   std::vector<int> holding(
       int cluster) const;  ///< those that write or read last what is alive while it runs
   /// Places where the cluster's nodes could be cut in two kernels, by how much would be alive then, least first: how many nodes come before.

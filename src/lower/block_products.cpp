@@ -32,14 +32,12 @@ std::optional<size_t> onlyProduct(const TileList& list) {
 }
 
 /// A product of two operands that are data, over one axis, whose results lie along an axis of one of them.
-std::optional<Product> productIn(const GroupPlan& plan, const TileList& list) {
-  const auto at = onlyProduct(list);
-  if (!at) return {};
-  const Stage& s = list.stages[*at];
+std::optional<Product> productIn(const GroupPlan& plan, const TileList& list, size_t at) {
+  const Stage& s = list.stages[at];
   if (s.accumulators.size() != 1 || !s.inner.empty() || s.outer.empty() ||
       s.accumulators[0].combine.types[0] != DType::F32)
     return {};
-  Product p{*at, s.axes.size(), s.axes.size(), {}, 1};
+  Product p{at, s.axes.size(), s.axes.size(), {}, 1};
   for (size_t a = 0; a < s.axes.size(); a++) {
     if (s.axes[a].reduce) {
       if (p.depth < s.axes.size()) return {};
@@ -187,14 +185,14 @@ std::optional<Rows> rowsOf(const GroupPlan& plan, const Stage& s, int64_t left,
 void blockProducts(GroupPlan& plan, TileList& list, const Target& target) {
   const Level* near = target.level("l2");
   if (target.kind != "cpu" || !near || list.sync >= 0 || plan.canonical) return;
-  if (const auto at = onlyProduct(list))
-    if (const auto rows =
-            rowsOf(plan, list.stages[*at], near->bytes - heldBy(plan, list), target)) {
-      whatFollowsWaits(list, *at);
-      cut(list, list.stages[*at], rows->axis, "rows", rows->size);
-      return;
-    }
-  const auto p = productIn(plan, list);
+  const auto at = onlyProduct(list);
+  if (!at) return;
+  const int64_t left = near->bytes - heldBy(plan, list);
+  if (const auto rows = rowsOf(plan, list.stages[*at], left, target)) {
+    whatFollowsWaits(list, *at);
+    return cut(list, list.stages[*at], rows->axis, "rows", rows->size);
+  }
+  const auto p = productIn(plan, list, *at);
   if (!p || p->rows < kPanelRows) return;
   Stage& s = list.stages[p->stage];
   const Load& operand = *p->operand.as<Load>();
@@ -202,7 +200,7 @@ void blockProducts(GroupPlan& plan, TileList& list, const Target& target) {
   if (!isConstant(deep.region.base, 0) || sizeOf(columns) < kPanelColumns ||
       !wantsPanels(plan.buffer(operand.buffer), operand.index, s, columns, target))
     return;
-  const auto cuts = cutsOf(*p, s, near->bytes - heldBy(plan, list), target);
+  const auto cuts = cutsOf(*p, s, left, target);
   if (!cuts || (cuts->columns >= sizeOf(columns) && cuts->depth >= sizeOf(deep))) return;
   whatFollowsWaits(list, p->stage);
   if (cuts->columns < sizeOf(columns)) cut(list, s, p->columns, "strip", cuts->columns);

@@ -500,7 +500,7 @@ class Nest {
         });
       });
     } else if (axis == schedule_.dotAxis) {
-      groupLoop(axis, out, next);
+      blocksAlong(axis, schedule_.group, kInGroup, out, next);
     } else if (writesOut(axis)) {
       stepByStep(axis, out, next);
     } else if (k + 1 == reduce_.size() && schedule_.round > 1) {
@@ -510,17 +510,26 @@ class Nest {
     }
   }
 
+  /// A loop over blocks of `of` elements of the axis; `in` is the place in the block.
+  void blocksAlong(int axis, int64_t of, const std::string& in, Block& out, const Fill& inside) {
+    const std::string v = loopName(axis);
+    const Expr n = simplify(floorDiv(extent_[axis] + Expr(of - 1), Expr(of)), ranges_);
+    serial(out, v, n, (most(axis) + of - 1) / of, [&](Block& inner) {
+      at_[axisName(axis)] = low_[axis] + var(v) * Expr(of) + var(in);
+      inside(inner);
+    });
+  }
+
+  /// Several steps of the innermost loop of a reduction are one round of it.
   void rounds(int axis, Block& out, const Fill& inside) {
-    const std::string v = loopName(axis), step = v + "_step";
-    const int64_t n = *asInteger(extent_[axis]) / schedule_.round;
-    serial(out, v, Expr(n), n, [&](Block& inner) {
-      at_[axisName(axis)] = low_[axis] + var(v) * Expr(schedule_.round) + var(step);
-      ranges_[step] = {0, schedule_.round - 1};
+    const std::string step = loopName(axis) + "_step";
+    ranges_[step] = {0, schedule_.round - 1};
+    blocksAlong(axis, schedule_.round, step, out, [&](Block& inner) {
       Block body;
       inside(body);
       inner.push_back(forLoop(step, schedule_.round, LoopMode::Unroll, std::move(body)));
-      ranges_.erase(step);
     });
+    ranges_.erase(step);
   }
 
   /// Steps one after the other instead of a loop: of short windows, and where indices become numbers by it.
@@ -582,17 +591,6 @@ class Nest {
   }
 
   // ---- dot instructions
-
-  /// Groups of the axis' elements; `dot_` is the place in the group.
-  void groupLoop(int axis, Block& out, const std::function<void(Block&)>& inside) {
-    const Expr group(schedule_.group);
-    const Expr n = simplify(floorDiv(extent_[axis] + (group - Expr(1)), group), ranges_);
-    const std::string v = loopName(axis);
-    serial(out, v, n, (most(axis) + schedule_.group - 1) / schedule_.group, [&](Block& inner) {
-      at_[axisName(axis)] = low_[axis] + var(v) * group + var(kInGroup);
-      inside(inner);
-    });
-  }
 
   /// One instruction for each vector of the register tile.
   void addDots(Block& out) {

@@ -31,8 +31,7 @@ constexpr double kLineBytes = 64;     // a vector across two lines is loaded twi
 double multiplicationsOf(const Stage& stage, const std::vector<Expr>& index) {
   double n = 1;
   for (const StageAxis& a : stage.axes)
-    if (!a.reduce && !mentions(index, a.var))
-      n *= static_cast<double>(std::min(a.region.size, a.extent));
+    if (!a.reduce && !mentions(index, a.var)) n *= static_cast<double>(sizeOf(a));
   return n;
 }
 
@@ -283,13 +282,12 @@ StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, con
   const int element = elementBytes(plan, stage), lanesWanted = target.lanes(element);
   double depth = 1;
   for (const StageAxis& a : stage.axes)
-    if (a.reduce)
-      depth *= static_cast<double>(std::max<int64_t>(1, std::min(a.region.size, a.extent)));
+    if (a.reduce) depth *= static_cast<double>(std::max<int64_t>(1, sizeOf(a)));
   StageSchedule best;
   double bestCost = 1e30, operandCost = 0;
   for (int v = 0; v < static_cast<int>(stage.axes.size()); v++) {
     const StageAxis& axis = stage.axes[v];
-    const int64_t n = std::min(axis.region.size, axis.extent);
+    const int64_t n = sizeOf(axis);
     if (axis.reduce || n < 2) continue;
     int lanes = lanesWanted;
     while (lanes / 2 >= n && lanes > 4) lanes /= 2;
@@ -300,8 +298,9 @@ StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, con
         grouped ? *grouped : operandsAlong(list, stage, accesses, axis, lanes, target);
     const int64_t align = isConstant(axis.region.base, 0) ? 0 : axis.region.size;
     const double far = farSteps(stage, accesses, axis, target);
+    const bool farRow = farRows(accesses, stage, axis, target);
     const auto consider = [&](int u, bool across, const std::optional<Slide>& slide) {
-      const int64_t m = u < 0 ? 1 : std::min(stage.axes[u].region.size, stage.axes[u].extent);
+      const int64_t m = u < 0 ? 1 : sizeOf(stage.axes[u]);
       const int64_t smallest =
           u < 0 || !idempotent(stage) ? 1 : smallestExtent(stage.axes[u], list);
       const bool none = operands.packed.empty();
@@ -312,7 +311,7 @@ StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, con
                                    operands.packed, lanes),
                         u < 0 ? 0 : rowsApart(accesses, stage.axes[u], false),
                         u < 0 ? 0 : rowsApart(accesses, stage.axes[u], true), depth,
-                        depth * element, farRows(accesses, stage, axis, target), slide},
+                        depth * element, farRow, slide},
                        target);
       if (t.score == 0 || (across && t.unroll < 8)) return;
       const double after = across

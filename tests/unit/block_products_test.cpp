@@ -6,6 +6,7 @@
 #include "ir/kernel_verify.h"
 #include "lower/lower.h"
 #include "lowered_executor.h"
+#include "plan_buffer.h"
 
 namespace tektite {
 namespace {
@@ -30,13 +31,6 @@ struct Product {
 
 GroupPlan planOf(const Product& p) {
   const Expr i = var("i0"), j = var("i1"), k = var("i2");
-  const auto buffer = [](PlanBuffer::Kind kind, const char* name, std::vector<Expr> shape) {
-    PlanBuffer b;
-    b.kind = kind;
-    b.name = name;
-    b.type = {DType::F32, std::move(shape)};
-    return b;
-  };
   const auto at = [](const char* b, std::vector<Expr> index) {
     return load(b, DType::F32, std::move(index));
   };
@@ -52,19 +46,19 @@ GroupPlan planOf(const Product& p) {
   s.contraction = true;
   s.depth = p.columns ? 2 : 1;
   GroupPlan plan;
-  plan.buffers = {buffer(PlanBuffer::Input, "x", {p.m, p.k}),
-                  buffer(p.constant ? PlanBuffer::Constant : PlanBuffer::Input, "w",
-                         p.turned ? std::vector<Expr>{p.n, p.k} : std::vector<Expr>{p.k, p.n}),
-                  buffer(PlanBuffer::Output, "y", {p.m, p.n})};
+  plan.buffers = {planBuffer(PlanBuffer::Input, "x", {p.m, p.k}),
+                  planBuffer(p.constant ? PlanBuffer::Constant : PlanBuffer::Input, "w",
+                             p.turned ? std::vector<Expr>{p.n, p.k} : std::vector<Expr>{p.k, p.n}),
+                  planBuffer(PlanBuffer::Output, "y", {p.m, p.n})};
   TileList list{{{"t0", p.m, p.rows, true}}, {s}, -1};
   if (p.columns) list.tiles.push_back({"t1", p.n, p.columns, true});
   if (p.followed) {
-    PlanBuffer z = buffer(PlanBuffer::Scratch, "z", {p.m, p.n});
+    PlanBuffer z = planBuffer(PlanBuffer::Scratch, "z", {p.m, p.n});
     z.region = {rows, columns};
     z.depth = s.depth;
     z.space = "l2";
     plan.buffers.push_back(z);
-    plan.buffers.push_back(buffer(PlanBuffer::Input, "b", {p.m}));
+    plan.buffers.push_back(planBuffer(PlanBuffer::Input, "b", {p.m}));
     Stage after = s;
     after.contraction = false;
     after.axes.pop_back();
@@ -92,8 +86,7 @@ std::string check(const Product& p, int64_t l2 = 128 << 10) {
   fill("x", p.m * p.k), fill("w", p.k * p.n), fill("b", p.m);
   data["y"].assign(static_cast<size_t>(p.m * p.n), NAN);
   for (const PackedConstant& c : k.packed)
-    for (const int64_t at : packedPositions(c, plan.buffer(c.source).type))
-      data[c.param].push_back(at < 0 ? 0 : data.at(c.source)[static_cast<size_t>(at)]);
+    data[c.param] = packedFloats(c, data.at(c.source), plan.buffer(c.source).type);
   std::map<std::string, EvalBuffer> buffers;
   for (const Param& q : k.kernel().params)
     buffers[q.buffer.name] = {data[q.buffer.name].data(),

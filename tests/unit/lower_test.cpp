@@ -42,13 +42,6 @@ std::vector<float> random(size_t n, unsigned seed) {
 
 int64_t elementsOf(const PlanBuffer& b) { return b.type.elements(); }
 
-std::vector<float> pack(const PackedConstant& p, const std::vector<float>& source,
-                        const PlanBuffer& from) {
-  std::vector<float> out;
-  for (int64_t at : packedPositions(p, from.type)) out.push_back(at < 0 ? 0 : source[at]);
-  return out;
-}
-
 std::string withoutComments(const std::string& text) {
   std::istringstream lines(text);
   std::string out;
@@ -70,7 +63,7 @@ void everyWay(const GroupPlan& plan, Arrays arrays,
     EXPECT_EQ(toText(parseKernels(toText(k.module), "lowered")), withoutComments(toText(k.module)));
     for (const KernelFault& fault : faultsOf(k.module, {&machine})) ADD_FAILURE() << fault.what();
     for (const PackedConstant& p : k.packed)
-      arrays[p.param] = pack(p, arrays.at(p.source), plan.buffer(p.source));
+      arrays[p.param] = packedFloats(p, arrays.at(p.source), plan.buffer(p.source).type);
     for (const PlanBuffer& b : plan.buffers)
       if (b.kind == PlanBuffer::Output) arrays[b.name].assign(elementsOf(b), NAN);
     std::map<std::string, EvalBuffer> buffers;

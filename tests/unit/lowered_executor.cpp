@@ -63,6 +63,14 @@ std::vector<int64_t> packedPositions(const PackedConstant& p, const TensorType& 
   return out;
 }
 
+std::vector<float> packedFloats(const PackedConstant& p, const std::vector<float>& source,
+                                const TensorType& type) {
+  std::vector<float> out;
+  for (const int64_t at : packedPositions(p, type))
+    out.push_back(at < 0 ? 0 : source[static_cast<size_t>(at)]);
+  return out;
+}
+
 std::vector<TestTensor> runLowered(const GroupPlan& plan, const Graph& body,
                                    const std::map<Value, TestTensor>& leaves,
                                    const std::string& target, CountedBytes* counted) {

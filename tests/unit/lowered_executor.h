@@ -18,5 +18,8 @@ std::vector<TestTensor> runLowered(const GroupPlan&, const Graph& body,
 /// The packed constant's elements in row-major order, as positions in its source (-1: 0).
 struct PackedConstant;
 std::vector<int64_t> packedPositions(const PackedConstant&, const TensorType& source);
+/// The same of floats.
+std::vector<float> packedFloats(const PackedConstant&, const std::vector<float>& source,
+                                const TensorType&);
 
 }  // namespace tektite

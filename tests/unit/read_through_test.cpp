@@ -124,8 +124,7 @@ void check(const Windows& q, bool readsThrough, const std::string& machine = "cp
           static_cast<float>((i * 7919 + static_cast<int64_t>(b.name[0])) % 1013) / 512 - 1);
   data["y"].assign(data["y"].size(), NAN);
   for (const PackedConstant& p : k.packed)
-    for (const int64_t at : packedPositions(p, plan.buffer(p.source).type))
-      data[p.param].push_back(at < 0 ? 0 : data.at(p.source)[static_cast<size_t>(at)]);
+    data[p.param] = packedFloats(p, data.at(p.source), plan.buffer(p.source).type);
   std::map<std::string, EvalBuffer> buffers;
   for (const Param& p : k.kernel().params)
     buffers[p.buffer.name] = {data.at(p.buffer.name).data(),
