@@ -182,11 +182,13 @@ void addKernels(const Prepared& p, bool unfused, Team& team, Profile& profile) {
     session.runTimed(in.data(), out.data(), seconds);
     for (size_t i = 0; i < program->steps.size(); ++i) {
       const Step& step = program->steps[i];
-      const Group* group = step.kind == Step::Kernel
-                               ? program->graph.nodes[static_cast<size_t>(step.node)].as<Group>()
-                               : nullptr;
+      if (step.kind != Step::Kernel) continue;
+      const Node& node = program->graph.nodes[static_cast<size_t>(step.node)];
+      const Group* group = node.as<Group>();
       if (!group) continue;
-      const auto [it, isNew] = profile.seconds.emplace(group->body->hash(), seconds[i]);
+      const Hash hash = group->body->hash();
+      const auto [it, isNew] = profile.seconds.emplace(hash, seconds[i]);
+      if (isNew) profile.names[hash] = node.origin;
       if (!isNew) it->second = std::min(it->second, seconds[i]);
     }
   }

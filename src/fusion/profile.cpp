@@ -1,7 +1,10 @@
 #include "fusion/profile.h"
 
+#include <algorithm>
 #include <fstream>
+#include <functional>
 #include <sstream>
+#include <vector>
 
 #include "support/check.h"
 
@@ -19,8 +22,14 @@ bool isHash(const std::string& text) {
 }  // namespace
 
 std::string Profile::toText() const {
+  std::vector<std::pair<Hash, double>> groups(seconds.begin(), seconds.end());
+  std::ranges::stable_sort(groups, std::greater(), &std::pair<Hash, double>::second);
   std::string out = kFirstLine + target + "\n";
-  for (const auto& [hash, time] : seconds) out += fmt::format("{} {:.4g}\n", hash.hex(), time);
+  for (const auto& [hash, time] : groups) {
+    const auto name = names.find(hash);
+    out += fmt::format("{} {:.4g}{}\n", hash.hex(), time,
+                       name == names.end() ? "" : "  # " + name->second);
+  }
   return out;
 }
 

@@ -12,7 +12,8 @@ namespace tektite {
 struct Profile {
   std::string target;
   std::map<Hash, double> seconds;
-  std::string toText() const;
+  std::map<Hash, std::string> names;  ///< of groups, for people: written, not read
+  std::string toText() const;         ///< those first that took most
 };
 /// UserError `file:line: what was found, what was expected`; `target`: of which it has to be.
 Profile readProfile(const std::string& file, const std::string& target);

@@ -92,7 +92,11 @@ TEST(Profile, FilesReadBackAndSayWhatIsWrong) {
     }
     return std::string("none");
   };
-  Profile p{"cpu:avx2", {{hashes(fused(pair(), nullptr))[0], 0.25}}};
+  Profile p{"cpu:avx2",
+            {{hashes(fused(pair(), nullptr))[0], 0.25}, {{1, 2}, 0.5}},
+            {{{1, 2}, "MatMul_1+Relu_2"}}};
+  EXPECT_EQ(p.toText().find("00000000000000010000000000000002 0.5  # MatMul_1+Relu_2\n"),
+            p.toText().find('\n') + 1);  // the longest first
   write(p.toText() + "# a remark\n");
   EXPECT_EQ(readProfile(file, "cpu:avx2").seconds, p.seconds);
   write("something else\n");
