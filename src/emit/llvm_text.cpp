@@ -6,6 +6,7 @@
 #include "emit/grids.h"
 #include "emit/llvm_body.h"
 #include "emit/prepare.h"
+#include "ir/kernel_walk.h"
 #include "ops/math/math.h"
 #include "support/check.h"
 #include "support/overloaded.h"
@@ -13,6 +14,42 @@
 namespace tektite {
 namespace llvm_text {
 namespace {
+
+/// MXCSR: subnormal operands are zero (bit 6), and results (bit 15).
+constexpr int kSubnormalsAreZero = 0x8040;
+
+/// Does it add products of floats up? Of these a subnormal is lost in the sum's rounding, but x86 takes 150 cycles for each.
+bool sumsProducts(const Block& body) {
+  bool found = false;
+  Path path;
+  walk(body, path,
+       {[&](const Stmt& s, Path&) {
+          const Store* store = s.as<Store>();
+          if (!store || store->combine != "sum") return;
+          for (const Expr& value : store->values) {
+            const Apply* a = value.as<Apply>();
+            found |= a && a->op == Op::Mul && isFloat(value.type());
+          }
+        },
+        {}});
+  return found;
+}
+
+void control(FunctionText& text, std::string_view instruction, std::string_view place) {
+  text.call("", "void", fmt::format("llvm.x86.sse.{}", instruction), fmt::format("ptr {}", place),
+            "ptr");
+}
+/// From here to `subnormalsAsBefore`.
+void subnormalsAreZero(FunctionText& text) {
+  text.line("%.control = alloca [2 x i32], align 4");
+  text.line("%.control.now = getelementptr i32, ptr %.control, i64 1");
+  control(text, "stmxcsr", "%.control");
+  const std::string before = text.set("control", "load i32, ptr %.control, align 4");
+  text.line("store i32 {}, ptr %.control.now, align 4",
+            text.set("control", "or i32 {}, {}", before, kSubnormalsAreZero));
+  control(text, "ldmxcsr", "%.control.now");
+}
+void subnormalsAsBefore(FunctionText& text) { control(text, "ldmxcsr", "%.control"); }
 
 /// Writes one kernel: a function for each grid, and the entry that deals the tiles to them.
 class KernelWriter {
@@ -36,7 +73,7 @@ class KernelWriter {
     bool isInput, isMain;
   };
   void bindEntry();
-  void walk(const Block&);
+  void run(const Block&);
   void list(const std::vector<Grid>&);
   Value tilesOf(const Grid&);
   std::string gridFunction(const Grid&);
@@ -124,6 +161,9 @@ std::string KernelWriter::gridFunction(const Grid& g) {
   const std::string loop = text.fresh("tile"), next = text.fresh("tile.next"),
                     done = text.fresh("tile.end");
   const std::string before = text.fresh("tiles");
+  const bool zeroes =
+      mode_ != FastMath::None && target_.triple.starts_with("x86_64") && sumsProducts(g.body);
+  if (zeroes) subnormalsAreZero(text);
   text.branch(text.set("any", "icmp slt i64 %.begin, %.end"), before, done);
   text.start(before);
   // extents are the same for all tiles
@@ -167,6 +207,7 @@ std::string KernelWriter::gridFunction(const Grid& g) {
   text.branch(text.set("more", "icmp slt i64 %.tile.after, %.end"), loop, done);
   text.start(done);
   body.fence();
+  if (zeroes) subnormalsAsBefore(text);
   text.line("ret void");
   needs_.scratchBytes = std::max(needs_.scratchBytes, body.scratchPeak());
   functions_ += text.text(fmt::format("define internal void @{}({}) {}", name, parameters(meets),
@@ -220,7 +261,7 @@ void KernelWriter::barrier() {
   tilesSince_ = 0;
 }
 
-void KernelWriter::walk(const Block& block) {
+void KernelWriter::run(const Block& block) {
   const auto together = [&](const std::vector<Grid>& grids) {
     for (const Grid& g : grids)
       if (!g.comment.empty()) entry_.comment(g.comment);
@@ -229,12 +270,12 @@ void KernelWriter::walk(const Block& block) {
   forEachRun(block, together, [&](const Stmt& s) {
     if (const For* f = s.as<For>()) {
       outer_.push_back({f->var, {0, std::max<int64_t>(0, driver_.highest(f->extent) - 1)}});
-      driver_.loop(f->var, driver_.now(f->extent), 0, [&] { walk(f->body); });
+      driver_.loop(f->var, driver_.now(f->extent), 0, [&] { run(f->body); });
       outer_.pop_back();
     } else if (const If* i = s.as<If>()) {
-      driver_.branch(driver_.now(i->condition), [&] { walk(i->body); });
+      driver_.branch(driver_.now(i->condition), [&] { run(i->body); });
     } else if (const BlockStmt* b = s.as<BlockStmt>()) {
-      walk(b->body);
+      run(b->body);
     } else {
       entry_.line("call void %.barrier(ptr %.team)");
       barrier();
@@ -271,7 +312,7 @@ void KernelWriter::bindEntry() {
 
 Artifact KernelWriter::write() {
   bindEntry();
-  walk(body_);
+  run(body_);
   barrier();
   entry_.line("ret void");
   const std::string header = fmt::format(

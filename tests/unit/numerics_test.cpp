@@ -114,6 +114,34 @@ TEST(Numerics, StrictSumsInCanonicalOrder) {
     }
 }
 
+/// 2^-140 and sums of it: `strict` keeps them; elsewhere kernels that sum products may take them as zero, others keep them. What the caller's
+/// floating-point environment is, it stays.
+TEST(Numerics, SubnormalsInSumsOfProducts) {
+  constexpr int64_t kTerms = 64;
+  const double tiny = std::ldexp(1.0, -140);
+  Builder b;
+  const Value x = b.input("x", {DType::F32, {4, kTerms}}),
+              y = b.input("y", {DType::F32, {kTerms, 8}}), z = b.input("z", {DType::F32, {32}});
+  b.graph.outputs = {b.contract("mk,kn->mn", x, y), b.map("a + a", {z})};
+  std::vector<Tensor> in = randomInputs(b.graph, 1, false);
+  for (const int t : {0, 1, 2}) std::fill_n(in[t].reals(), in[t].elements(), t == 1 ? 1.0 : tiny);
+  for (const Numerics mode : {Numerics::Strict, Numerics::Ordered, Numerics::Fast}) {
+    const Graph g = prepareGraph(b.graph, {}, optionsOf(mode).passes);
+    for (const bool unfused : {false, true}) {
+      const Results got = runOn(compile(g, optionsOf(mode, unfused)), in);
+      const auto at = [&](int o, int64_t i) { return loadFloat(DType::F32, got[o].data(), i); };
+      for (int64_t i = 0; i < 32; i++) {
+        const bool kept = at(0, i) == kTerms * tiny;
+        EXPECT_TRUE(kept || (mode != Numerics::Strict && at(0, i) == 0)) << at(0, i);
+        EXPECT_EQ(at(1, i), 2 * tiny);
+      }
+      volatile float half = std::numeric_limits<float>::min();
+      half = half / 2;
+      EXPECT_GT(half, 0.0f);
+    }
+  }
+}
+
 /// `runs` of each of two compilations for 2 threads, and of one for each other number.
 void expectSameBits(const Graph& model, const std::string& name, uint64_t seed, Numerics numerics,
                     int runs) {
