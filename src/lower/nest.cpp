@@ -6,6 +6,7 @@
 #include "ir/dot.h"
 #include "ir/facts.h"
 #include "ir/share.h"
+#include "lower/next_panel.h"
 #include "schedule/layout.h"
 #include "support/check.h"
 
@@ -74,7 +75,9 @@ class Nest {
     ranges_[v] = {0, std::max<int64_t>(atMost - 1, 0)};
     Block body;
     if (once) numbers_.insert_or_assign(v, Expr(0));
+    if (!once) loops_.push_back({v, atMost});
     inside(body);
+    if (!once) loops_.pop_back();
     if (once) numbers_.erase(v);
     if (before)
       ranges_[v] = *before;
@@ -232,12 +235,17 @@ class Nest {
   bool isUneven() const {
     if (schedule_.vectorAxis < 0 || vectorIsReduce_ || schedule_.lanes < 2) return false;
     const std::string& v = axisName(schedule_.vectorAxis);
-    for (const Expr& e : loadsOf(stage_))
+    for (const Expr& e : loadsOf(stage_)) {
+      if (isPanel(*e.as<Load>())) continue;  // its blocks are those of the loop
       for (const Expr& at : e.as<Load>()->index)
         for (const auto& [term, by] : linearOf(at).terms)
           if (term.as<Apply>() && mentions({term}, v) && loadsOf(term).empty()) return true;
+    }
     return false;
   }
+
+  /// Does it read panels (pack.h)?
+  static bool isPanel(const Load& l) { return l.buffer.find("_panels") != std::string::npos; }
 
   // ---- the register tile
 
@@ -271,6 +279,33 @@ class Nest {
       c.axes.push_back({"next", int64_t{vectors_} * schedule_.lanes});
       out.push_back({std::move(c), ""});
     }
+  }
+
+  /// Fetches a part of the panel after this one.
+  void fetchPanel(Block& out) const {
+    if (schedule_.fetched.empty()) return;
+    const std::string& lanes = axisName(schedule_.vectorAxis);
+    const auto panels = std::ranges::find(loops_, lanes + "b", &OpenLoop::var);
+    if (panels == loops_.end()) return;
+    const auto loads = loadsOf(stage_);
+    const Load& element = *std::ranges::find_if(loads, [&](const Expr& e) {
+                             return e.as<Load>()->buffer == schedule_.fetched;
+                           })->as<Load>();
+    std::unordered_map<std::string, Expr> start = {{"v", Expr(0)}, {"l", Expr(0)}};
+    size_t dimension = 0;
+    while (!mentions({element.index[dimension]}, lanes)) dimension++;
+    std::vector<Expr> first;
+    for (const Expr& i : element.index) {
+      const bool reduced =
+          std::ranges::any_of(reduce_, [&](int axis) { return mentions({i}, axisName(axis)); });
+      first.push_back(reduced ? Expr(0) : simplify(substitute(translate(i), start), ranges_));
+    }
+    const auto steps = loops_.begin() + static_cast<int64_t>(spaceLoops_);
+    PlanBuffer b = buffers_.plan.buffer(schedule_.fetched);
+    b.name = buffers_.names.at(b.name);
+    if (auto fetch =
+            nextPanel(b, std::move(first), dimension, {panels + 1, steps}, {steps, loops_.end()}))
+      out.push_back(std::move(*fetch));
   }
 
   /// The registers of an accumulator: [unroll][vectors * lanes], dimensions of 1 left out.
@@ -317,6 +352,7 @@ class Nest {
         allocate(out, stateName(a.names[c]), a.combine.types[c], inLanes);
     initialise(out, stateName, inLanes);
 
+    spaceLoops_ = loops_.size();
     const Expr spaceMask = mask_;
     const Pieces pieces = piecesOf();
     const auto pieceName = [&](const std::string& n) {
@@ -506,8 +542,18 @@ class Nest {
     } else if (k + 1 == reduce_.size() && schedule_.round > 1) {
       rounds(axis, out, next);
     } else {
-      plainLoop(axis, out, next);
+      plainLoop(axis, out, [&](Block& inner) {
+        if (axis == innermost()) fetchPanel(inner);
+        next(inner);
+      });
     }
+  }
+  /// The reduce axis of the innermost loop: what comes after it is written out.
+  int innermost() const {
+    for (size_t k = reduce_.size(); k-- > 0;)
+      if (!(slides() && reduce_[k] == schedule_.slide->axis) && !writesOut(reduce_[k]))
+        return reduce_[k];
+    return -1;
   }
 
   /// A loop over blocks of `of` elements of the axis; `in` is the place in the block.
@@ -516,6 +562,7 @@ class Nest {
     const Expr n = simplify(floorDiv(extent_[axis] + Expr(of - 1), Expr(of)), ranges_);
     serial(out, v, n, (most(axis) + of - 1) / of, [&](Block& inner) {
       at_[axisName(axis)] = low_[axis] + var(v) * Expr(of) + var(in);
+      if (axis == innermost()) fetchPanel(inner);
       inside(inner);
     });
   }
@@ -671,7 +718,7 @@ class Nest {
     const std::string& v = axisName(schedule_.vectorAxis);
     return rewrite(value, [&](const Expr& x) -> Expr {
       const Load* l = x.as<Load>();
-      if (!l || !mentions(l->index, v) || l->buffer.find("_panels") != std::string::npos) return {};
+      if (!l || !mentions(l->index, v) || isPanel(*l)) return {};
       return select(guard_, x, imm(x.type(), 0));
     });
   }
@@ -780,8 +827,10 @@ class Nest {
   std::vector<int> space_, reduce_;
   bool vectorIsReduce_ = false, turned_ = false, uneven_ = false;
   int vectors_ = 1, unroll_ = 1, shared_ = 0;
-  int64_t rows_ = 0;     // that read one place of a window that slides; 0: all of them
-  Expr row_ = var("u");  // of the register tile
+  std::vector<OpenLoop> loops_;  // outermost first
+  size_t spaceLoops_ = 0;        // of these, around the accumulators
+  int64_t rows_ = 0;             // that read one place of a window that slides; 0: all of them
+  Expr row_ = var("u");          // of the register tile
   Expr mask_, guard_;
   std::unordered_map<std::string, Expr> at_;  // axis -> coordinate
   std::unordered_map<std::string, Expr>

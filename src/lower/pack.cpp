@@ -274,6 +274,7 @@ void packOperands(GroupPlan& plan, Schedule& schedule, const Target& target,
           for (Expr& value : a.values)
             value = rewrite(value, [&](const Expr& x) { return x == e ? now : Expr(); });
         if (row) schedule.lists[l][k].dotRow = name;
+        if (!row && from == choice.fetched) schedule.lists[l][k].fetched = name;
       }
     }
 }

@@ -91,6 +91,24 @@ std::pair<size_t, Expr> bestPlace(const GroupPlan& plan, const TileList& list,
   return best;
 }
 
+/// The constant of a product whose panels are worth fetching ahead: the first block of rows that meets a panel waits for it, the others
+/// find it in the near cache; where there are few, that wait shows. Empty where there is none.
+std::string panelsAhead(const GroupPlan& plan, const Stage& stage, const StageSchedule& s,
+                        const Target& target) {
+  if (!stage.contraction || s.vectorAxis < 0) return {};
+  const StageAxis& lanes = stage.axes[static_cast<size_t>(s.vectorAxis)];
+  for (const Expr& e : loadsOf(stage)) {
+    const Load& l = *e.as<Load>();
+    const PlanBuffer& b = plan.buffer(l.buffer);
+    if (b.kind != PlanBuffer::Constant || !std::ranges::count(s.packed, b.name) ||
+        b.name == s.dotRow || !mentions(l.index, lanes.var) ||
+        bytesOf(b.type) <= target.level("l1")->bytes)
+      continue;
+    return b.name;
+  }
+  return {};
+}
+
 }  // namespace
 
 void fetchAhead(const GroupPlan& plan, const Target& target, Schedule& schedule) {
@@ -98,6 +116,10 @@ void fetchAhead(const GroupPlan& plan, const Target& target, Schedule& schedule)
   if (!near || target.kind != "cpu") return;
   for (size_t l = 0; l < plan.lists.size(); l++) {
     const TileList& list = plan.lists[l];
+    for (size_t k = 0; k < list.stages.size() && nearest; k++) {
+      StageSchedule& s = schedule.lists[l][k];
+      s.fetched = panelsAhead(plan, list.stages[k], s, target);
+    }
     if (list.tiles.empty()) continue;
     const std::string& tile = list.tiles.back().var;
     std::set<std::string> seen;

@@ -31,6 +31,8 @@ struct StageSchedule {
   int group = 1;
   std::string
       dotRow;  ///< its operand that is the same for all lanes; in `packed` where it goes through rows of its own
+  std::string
+      fetched;  ///< a constant in `packed`: while one of its panels is used, the next comes into the near cache
   struct Ahead {
     Expr element;  ///< a load at the stage's point
     std::string tile;

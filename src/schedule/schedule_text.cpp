@@ -23,6 +23,7 @@ std::string toText(const GroupPlan& plan, const Schedule& schedule) {
       for (int i : s.order) out += " " + stage.axes[i].var;
       for (const std::string& p : s.packed) out += "; pack " + p;
       if (s.dotAxis >= 0) out += fmt::format("; dot {} {}", stage.axes[s.dotAxis].var, s.group);
+      if (!s.fetched.empty()) out += "; ahead " + s.fetched;
       for (const StageSchedule::Ahead& a : s.ahead)
         out += fmt::format("; ahead {}", a.element.as<Load>()->buffer);
       if (s.across) out += "; across";

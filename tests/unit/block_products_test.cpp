@@ -164,6 +164,20 @@ TEST(BlockProducts, RowsGoByOnceWhereOnePanelIsAll) {
   EXPECT_FALSE(has(check(p), "for rows"));
 }
 
+/// The next panel of a constant comes while blocks of rows use this one; one that stays in L1 is not fetched again.
+TEST(BlockProducts, PanelsOfConstantsAreFetchedAhead) {
+  Product p{96, 100, 192};
+  p.constant = true;
+  p.rows = 48;
+  const std::string text = check(p);
+  EXPECT_TRUE(has(text, "copy @l2 <- w_panels")) << text;
+  p.constant = false;
+  EXPECT_FALSE(has(check(p), "copy @l2"));
+  p.constant = true;
+  p.k = 10;
+  EXPECT_FALSE(has(check(p), "copy @l2"));
+}
+
 TEST(BlockProducts, WhatFollowsWaits) {
   const std::string text = check({70, 300, 100, true, true});
   EXPECT_TRUE(has(text, "for strip") && has(text, "for deep")) << text;
