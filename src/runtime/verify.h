@@ -38,7 +38,8 @@ struct Verification {
   bool ok = true;
 };
 
-/// Runs a graph (static, after the passes) fused and unfused, both as `options` say, and interprets it.
+/// Runs a graph (static, after the passes) fused and unfused, both as `options` say, and interprets it: in double precision, and what differs
+/// then with every operation on float32 rounded, since before rounding to integers the last bit may decide. It has to agree with one.
 Verification verifyProgram(const Graph& graph, const std::vector<Array>& inputs,
                            const CompileOptions& options, const VerifyOptions&);
 
