@@ -44,17 +44,13 @@ std::optional<Stmt> nextPanel(const PlanBuffer& panels, std::vector<Expr> first,
       line = kLineBytes / element;
   const Expr share = block * Expr(fetches) + floorDiv(step, every),
              panel = first[dimension] + Expr(1);
-  first[dimension] = select(lt(panel, count), panel, 0);
+  first[dimension] = panel;
   first.back() = first.back() + share * Expr(each * line) + var(kPart);
   Stmt fetch{Copy{{}, {panels.name, std::move(first)}, {{kPart, Expr(each * line)}}, {}, "", "l2"},
              ""};
-  Expr when;
-  if (needed < blockCount) when = lt(block, needed);
-  if (every > 1) {
-    const Expr now = eq(floorMod(step, every), 0);
-    when = when ? logicalAnd(when, now) : now;
-  }
-  if (!when) return fetch;
+  Expr when = lt(panel, count);
+  if (needed < blockCount) when = logicalAnd(when, lt(block, needed));
+  if (every > 1) when = logicalAnd(when, eq(floorMod(step, every), 0));
   Block body;
   body.push_back(std::move(fetch));
   return Stmt{If{when, std::move(body)}, ""};

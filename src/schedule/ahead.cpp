@@ -10,6 +10,8 @@
 namespace tektite {
 namespace {
 
+constexpr double kWaitShows = 1.0 / 64;  // of the time
+
 /// Does the place that the stage reads move with the tile? An index that reads has bounds, which a prefetch lacks: then it doesn't.
 bool moves(const Stage& stage, const Load& l, const std::string& tile) {
   if (std::ranges::any_of(l.index, [](const Expr& e) { return !loadsOf(e).empty(); })) return false;
@@ -92,10 +94,12 @@ std::pair<size_t, Expr> bestPlace(const GroupPlan& plan, const TileList& list,
 }
 
 /// The constant of a product whose panels are worth fetching ahead: the first block of rows that meets a panel waits for it, the others
-/// find it in the near cache; where there are few, that wait shows. Empty where there is none.
+/// find it in the near cache; where rows are few, that wait shows. Empty where there is none.
 std::string panelsAhead(const GroupPlan& plan, const Stage& stage, const StageSchedule& s,
                         const Target& target) {
   if (!stage.contraction || s.vectorAxis < 0) return {};
+  const Level& far = target.level("l3") ? *target.level("l3") : *target.level("main");
+  const double wait = target.vectorBytes * target.hertz / far.bytesPerSecond;  // for a vector
   const StageAxis& lanes = stage.axes[static_cast<size_t>(s.vectorAxis)];
   for (const Expr& e : loadsOf(stage)) {
     const Load& l = *e.as<Load>();
@@ -104,7 +108,10 @@ std::string panelsAhead(const GroupPlan& plan, const Stage& stage, const StageSc
         b.name == s.dotRow || !mentions(l.index, lanes.var) ||
         bytesOf(b.type) <= target.level("l1")->bytes)
       continue;
-    return b.name;
+    double rows = 1;
+    for (const StageAxis& a : stage.axes)
+      if (!a.reduce && !mentions(l.index, a.var)) rows *= static_cast<double>(sizeOf(a));
+    if (wait * target.fmaPerCycle >= kWaitShows * rows) return b.name;
   }
   return {};
 }
