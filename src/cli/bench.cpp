@@ -193,10 +193,10 @@ void addKernels(const Prepared& p, bool unfused, Team& team, Profile& profile) {
     }
   }
 }
-void writeProfile(const std::string& file, const Prepared& p, Team& team) {
-  if (p.parts) userError("--write-profile: the model's shapes depend on data: it is no one graph");
-  Profile profile{p.options.target.name, {}};
-  for (const bool unfused : {false, true}) addKernels(p, unfused, team, profile);
+void writeProfile(const std::string& file, Prepared p, Team& team) {
+  Profile profile{p.options.target.name, {}, {}};
+  for (const Prepared& part : partsOf(std::move(p)))
+    for (const bool unfused : {false, true}) addKernels(part, unfused, team, profile);
   std::ofstream out(file);
   out << profile.toText();
   if (!out) userError("{}: cannot be written", file);
@@ -256,7 +256,6 @@ int bench(const Options& options) {
   std::optional<Timer> unfused;
   if (compare) unfused.emplace(p, true, team);
   const Samples samples = measure(fused, unfused ? &*unfused : nullptr, seconds, progress);
-  if (options.given("--write-profile")) writeProfile(options.text("--write-profile"), p, team);
   const Limits limits = measureLimits(team, kLimitSeconds);
 
   const Work work = workOf(fused.runner());
@@ -290,6 +289,8 @@ int bench(const Options& options) {
     fmt::print("{}\n", json.dump(2));
   else
     print(json, work);
+  if (options.given("--write-profile"))
+    writeProfile(options.text("--write-profile"), std::move(p), team);
   return kSame;
 }
 
