@@ -19,23 +19,6 @@ bool isHost(const Node& n) {
 
 bool isHeavy(const Node& n) { return n.as<Reduce>() || n.as<Contract>(); }
 
-/// A view whose elements lie, row by row, where they lay.
-bool staysInPlace(const Graph& g, int node) {
-  const Node& n = g.nodes[node];
-  const View* v = n.as<View>();
-  if (!v || v->guard || g.type(n.operands[0]).elements() != n.results[0].elements()) return false;
-  const std::vector<int64_t> from = g.type(n.operands[0]).extents(), to = n.results[0].extents();
-  Ranges ranges;
-  Expr was(0), is(0);
-  for (size_t d = 0; d < from.size(); d++) was = was * Expr(from[d]) + v->index[d];
-  for (size_t d = 0; d < to.size(); d++) {
-    const std::string axis = coordinate(static_cast<int>(d));
-    ranges[axis] = {0, std::max<int64_t>(to[d] - 1, 0)};
-    is = is * Expr(to[d]) + var(axis);
-  }
-  return asInteger(simplify(was - is, ranges)) == 0;
-}
-
 }  // namespace
 
 Clusters::Clusters(const Graph& g, const FusionOptions& options)
@@ -151,9 +134,7 @@ void Clusters::describe(int c) {
         if (const int to = of[reader]; to != c) mine.after.insert(to), list[to].before.insert(c);
   }
   mine.alone |= mine.scan;
-  mine.version++;
-  mine.seconds = -1;
-  mine.mainBytes = -1;
+  mine.changed();
 }
 
 int Clusters::split(int c, size_t count) {
@@ -230,7 +211,7 @@ void Clusters::undo(const Repetition& r) {
 void Clusters::changed(int node, int cluster) {
   std::set<int> all = readersOf(node);
   all.insert(cluster);
-  for (int c : all) list[c].version++, list[c].seconds = -1, list[c].mainBytes = -1;
+  for (int c : all) list[c].changed();
 }
 
 void Clusters::joinOrigins() {
@@ -273,9 +254,8 @@ void Clusters::merge(int into, int from, double seconds) {
   a.scan |= b.scan;
   a.contract |= b.contract;
   a.heavy += b.heavy;
-  a.version++;
+  a.changed();
   a.seconds = seconds;
-  a.mainBytes = -1;
   b = Cluster{.nodes = {},
               .before = {},
               .after = {},
@@ -286,33 +266,6 @@ void Clusters::merge(int into, int from, double seconds) {
               .heavy = 0,
               .alive = false,
               .version = b.version + 1};
-}
-
-std::optional<Clusters::InPlace> Clusters::inPlace(int c) const {
-  const auto isMap = [&](int n) { return g_.nodes[n].as<Map>() || staysInPlace(g_, n); };
-  if (!std::ranges::all_of(list[c].nodes, isMap)) return {};
-  const std::vector<Value> results = neededOutside(list[c].nodes);
-  if (results.size() != 1) return {};
-  const TensorType& type = g_.type(results[0]);
-  const auto isAsLarge = [&](const TensorType& t) { return t.elements() == type.elements(); };
-  if (!std::ranges::all_of(list[c].nodes, [&](int n) { return isAsLarge(g_.nodes[n].results[0]); }))
-    return {};
-  InPlace out{results[0], {}};
-  std::set<Value> elsewhere;  // read at other points, too
-  std::vector<Value> read;
-  const std::vector<int> inside = withRepeated(list[c].nodes);
-  for (size_t i = inside.size(); i-- > 0;) {
-    const int n = inside[i];
-    const bool moved = elsewhere.count({n, 0}) || !isMap(n);
-    for (const Value& v : g_.nodes[n].operands)
-      if (moved || !isAsLarge(g_.type(v)))
-        elsewhere.insert(v);
-      else if (of[v.node] >= 0 && of[v.node] != c && g_.type(v).dtype == type.dtype)
-        read.push_back(v);
-  }
-  for (const Value& v : read)
-    if (!elsewhere.count(v) && !std::ranges::count(out.from, v)) out.from.push_back(v);
-  return out;
 }
 
 std::vector<Value> Clusters::neededOutside(const std::vector<int>& nodes) const {

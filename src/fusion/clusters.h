@@ -22,6 +22,13 @@ class ValueNumbers {
   size_t size_ = 0;
 };
 
+/// Of a kernel that is but maps, with one value that others need: the values whose memory that may take over, as they are read at the
+/// points that are stored, and nowhere else. None: of any other kernel.
+struct InPlace {
+  Value result;
+  std::vector<Value> from;
+};
+
 /// A set of nodes that will be one kernel. Nodes that cost nothing to repeat (views, cheap maps) belong to none: every reader has
 /// its own copy.
 struct Cluster {
@@ -38,6 +45,9 @@ struct Cluster {
   double seconds = -1;  ///< of its plan; -1: not yet known
   int64_t mainBytes =
       -1;  ///< that its kernel keeps in main memory while it runs; -1: not yet known
+  mutable std::optional<InPlace> inPlace;  ///< once it was asked for
+  /// Its nodes are others, or their neighbours.
+  void changed() { version++, seconds = -1, mainBytes = -1, inPlace.reset(); }
 };
 
 /// The clusters of a graph and who reads whom: a DAG, kept one by `joins`.
@@ -84,13 +94,13 @@ class Clusters {
   Body bodyOf(const std::vector<int>& nodes) const;
   /// These nodes and the repeated ones that they read, ascending.
   std::vector<int> withRepeated(const std::vector<int>& nodes) const;
-  struct InPlace {
-    Value result;
-    std::vector<Value>
-        from;  ///< whose memory it may take over: read at the points that are stored, and nowhere else
-  };
-  /// Of a cluster that is but maps, with one value that others need.
-  std::optional<InPlace> inPlace(int c) const;
+  const InPlace& inPlace(int c) const;
+  /// Bytes of values between kernels that are alive at least while these nodes run as one: what they read, and what others read of them.
+  /// `exact`: as in PeakMemory.
+  int64_t leastAlive(const std::vector<int>& nodes, bool exact) const;
+  const ValueNumbers& values() const { return values_; }
+  /// Nodes of clusters that read it, through repeated nodes.
+  const std::vector<int>& readers(const Value& v) const { return readers_[values_.of(v)]; }
   /// Values of these nodes that others, host nodes or the graph's caller need.
   std::vector<Value> neededOutside(const std::vector<int>& nodes) const;
   const std::vector<Value>& sources(int node) const {
@@ -115,6 +125,7 @@ class Clusters {
   /// Clusters ranked between the two that are reached from `start` by `next`.
   template <class Next>
   std::vector<int> reached(int start, int low, int high, const Next& next) const;
+  InPlace inPlaceOf(const std::vector<int>& nodes) const;
   void classify(const FusionOptions&);
   void describe(int c);                 ///< flags and neighbours, from its nodes
   void changed(int node, int cluster);  ///< what its readers have and what the cluster computes

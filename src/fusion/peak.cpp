@@ -17,25 +17,21 @@ PeakMemory::PeakMemory(const Graph& g, const Clusters& clusters, bool exact,
       exact_(exact),
       order_(clusters.order()),
       place_(clusters.list.size(), -1),
-      alive_(order_.size()),
-      readers_(g.nodes.size()) {
+      alive_(order_.size()) {
   for (size_t i = 0; i < order_.size(); i++) place_[order_[i]] = static_cast<int>(i);
   for (const int c : order_) own_.push_back(own(c));
-  const ValueNumbers numbers(g);
+  const ValueNumbers& numbers = clusters.values();
   std::vector<int> last(numbers.size(), -1);
-  for (size_t n = 0; n < g.nodes.size(); n++) {
-    if (clusters.of[n] < 0) continue;
-    for (const Value& v : clusters.sources(static_cast<int>(n))) {
-      last[numbers.of(v)] = std::max(last[numbers.of(v)], place_[clusters.of[n]]);
-      readers_[v.node].push_back(static_cast<int>(n));
-    }
-  }
+  for (size_t n = 0; n < g.nodes.size(); n++)
+    if (clusters.of[n] >= 0)
+      for (const Value& v : clusters.sources(static_cast<int>(n)))
+        last[numbers.of(v)] = std::max(last[numbers.of(v)], place_[clusters.of[n]]);
   for (const Value& v : g.outputs) last[numbers.of(v)] = -1;
   std::vector<int> use(numbers.size(), -1);  // [value]
   for (size_t i = 0; i < order_.size(); i++) {
     const Cluster& cluster = clusters.list[order_[i]];
     const int here = static_cast<int>(i);
-    const auto over = cluster.host || !exact ? std::nullopt : clusters.inPlace(order_[i]);
+    const InPlace* over = exact ? &clusters.inPlace(order_[i]) : nullptr;
     for (const int n : cluster.nodes)
       for (int r = 0; r < static_cast<int>(g.nodes[n].results.size()); r++) {
         const Value v{n, r};
@@ -98,9 +94,8 @@ std::vector<size_t> PeakMemory::cuts(int cluster) const {
   };
   const auto lastInside = [&](const Value& v) {
     size_t last = 0;
-    for (int reader : readers_[v.node])
-      if (clusters_.of[reader] == cluster && std::ranges::count(clusters_.sources(reader), v))
-        last = std::max(last, at(reader));
+    for (int reader : clusters_.readers(v))
+      if (clusters_.of[reader] == cluster) last = std::max(last, at(reader));
     return last;
   };
   // What is alive in the first part and in the second, where the cut is before node p.
@@ -118,7 +113,7 @@ std::vector<size_t> PeakMemory::cuts(int cluster) const {
     for (int r = 0; r < static_cast<int>(g_.nodes[nodes[i]].results.size()); r++) {
       const Value v{nodes[i], r};
       const bool outside = std::ranges::any_of(
-          readers_[v.node], [&](int reader) { return clusters_.of[reader] != cluster; });
+          clusters_.readers(v), [&](int reader) { return clusters_.of[reader] != cluster; });
       if (std::ranges::count(g_.outputs, v)) continue;
       const int64_t size = bytesOf(g_.type(v));
       const size_t until =

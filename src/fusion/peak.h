@@ -34,7 +34,6 @@ class PeakMemory {
   std::vector<int> order_, place_;
   std::vector<int64_t> alive_, own_;       ///< [place]
   std::vector<Use> uses_;                  ///< of values that pass between kernels
-  std::vector<std::vector<int>> readers_;  ///< [node] of the clusters' nodes that read it
 };
 
 /// Bytes that a kernel keeps in main memory while it runs: scratch of teams that shared memory doesn't hold, and what a scan keeps from step
