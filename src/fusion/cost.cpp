@@ -292,6 +292,7 @@ class TilingCosts::Evaluation {
       double elements = 1;
       for (size_t d = 0; d < t.dims.size(); d++) {
         const int64_t extent = g_.buffers[t.buffer][d];  // of its own part: others read others
+        if (extent == 1) continue;
         elements *= static_cast<double>(
             std::min(sizeOf(out_.regions.buffers[t.buffer][d], extent),
                      sizeOf(spanOf(t.dims[d], out_.regions.stages[s], extent), extent)));
@@ -358,7 +359,8 @@ class TilingCosts::Evaluation {
   double partOf(size_t b) const {
     double part = bytes(set_.buffers[b].type.dtype);
     for (size_t d = 0; d < g_.buffers[b].size(); d++)
-      part *= meanSize(out_.regions.buffers[b][d], g_.buffers[b][d]) * filled(b, d);
+      if (g_.buffers[b][d] != 1)
+        part *= meanSize(out_.regions.buffers[b][d], g_.buffers[b][d]) * filled(b, d);
     return part;
   }
   /// A GPU's shared memory is its L1 cache too: does it hold all that the teams of a core touch, so that the next ones find what is theirs too?

@@ -19,7 +19,8 @@ struct StageWork {
   int accumulators = 0;
   int registers = 0;  ///< vector registers that hold values at once
 };
-std::vector<StageWork> worksOf(const StageSet&);  ///< of each stage
+/// Of each stage; the set has their facts.
+std::vector<StageWork> worksOf(const StageSet&, StageMemory&);
 
 constexpr int64_t kPanelBytes =
     20 << 10;  ///< of a team's shared memory, for the operands of its products

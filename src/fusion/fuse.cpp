@@ -102,6 +102,7 @@ class Fuser {
     const Bound kept = {memoryOf(unfused, false).bytes(), false},
                 least = {memoryOf(unfused, true).arena(), true};
     for (int round = 0; round < kMostRounds; round++) {
+      for (auto& joined : joined_) joined.reset();
       planWithin(kept, least);
       stack();
       const auto slower = slowerThanParts(*clusters_, unfused, options_.profile.get());
@@ -119,6 +120,7 @@ class Fuser {
     Apart apart;
     Beside beside;
   };
+  std::optional<State> joined_[2];  // by all moves, before any cut; from whole nodes or not
   State state() const { return {*clusters_, refusals_, apart_, *beside_}; }
   void restore(const State& s) {
     clusters_.emplace(s.clusters);
@@ -174,18 +176,25 @@ class Fuser {
       if (clusters_->list[c].alive && !clusters_->list[c].host) all += secondsOf(c);
     return all;
   }
+  void join() {
+    if (!options_.mergeMove && !options_.placeMove && !options_.inlineMove) return;
+    joinChains();
+    for (int c = 0; c < static_cast<int>(clusters_->list.size()); c++)
+      if (clusters_->list[c].alive)
+        for (int d : clusters_->list[c].after) consider(c, d);
+    greedy();
+    if (options_.mergeMove) beside_->joinReaders();
+    if (options_.inlineMove) narrowCrossings(*clusters_, trials_);
+  }
   /// All moves, and then cuts until no more is alive at once than unfused. `nodesWhole`: beginning with what unfused begins with, and
   /// cut only between that, so that there is a way.
   bool planned(bool nodesWhole) {
-    begin(nodesWhole);
-    if (options_.mergeMove || options_.placeMove || options_.inlineMove) {
-      joinChains();
-      for (int c = 0; c < static_cast<int>(clusters_->list.size()); c++)
-        if (clusters_->list[c].alive)
-          for (int d : clusters_->list[c].after) consider(c, d);
-      greedy();
-      if (options_.mergeMove) beside_->joinReaders();
-      if (options_.inlineMove) narrowCrossings(*clusters_, trials_);
+    if (std::optional<State>& joined = joined_[nodesWhole]) {
+      restore(*joined);
+    } else {
+      begin(nodesWhole);
+      join();
+      joined.emplace(state());
     }
     for (int round = 0;; round++) {
       const PeakMemory memory = this->memory();

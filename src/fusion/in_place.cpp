@@ -2,7 +2,7 @@
 #include <set>
 #include <unordered_map>
 
-#include "fusion/stages.h"
+#include "fusion/stage_memory.h"
 
 namespace tektite {
 namespace {
@@ -31,12 +31,16 @@ bool readsOnlyThere(const Stage& s, const StageStore& store, const std::string& 
 
 void findInPlace(StageSet& set) {
   set.inPlace.assign(set.buffers.size(), -1);
-  std::unordered_map<std::string, size_t> number, lastRead, written;
+  findFacts(set);
+  std::unordered_map<std::string_view, size_t> number, lastRead, written;
   for (size_t b = 0; b < set.buffers.size(); b++) number[set.buffers[b].name] = b;
   for (size_t s = 0; s < set.stages.size(); s++) {
-    for (const Expr& e : loadsOf(set.stages[s])) lastRead[e.as<Load>()->buffer] = s;
-    for (const auto* stores : {&set.stages[s].inner, &set.stages[s].outer})
-      for (const StageStore& store : *stores) written[store.buffer]++;
+    const StageFacts& facts = *set.facts[s];
+    const auto name = [&](const Touch& t) -> std::string_view {
+      return facts.buffers[static_cast<size_t>(t.buffer)];
+    };
+    for (const Touch& t : facts.shape.reads) lastRead[name(t)] = s;
+    for (const Touch& t : facts.shape.writes) written[name(t)]++;
   }
   std::vector<bool> taken(set.buffers.size());
   const auto isFree = [&](size_t b, const PlanBuffer& to, size_t stage) {

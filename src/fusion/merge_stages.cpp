@@ -20,8 +20,9 @@ constexpr size_t kNone = static_cast<size_t>(-1);
 
 class Merger {
  public:
-  Merger(std::vector<Stage> stages, const std::set<std::string>& kept)
-      : s_(std::move(stages)), kept_(kept), known_(s_.size()) {
+  Merger(std::vector<FormedStage> stages, const std::set<std::string>& kept)
+      : formed_(std::move(stages)), kept_(kept), known_(formed_.size()) {
+    for (FormedStage& f : formed_) s_.push_back(std::move(f.stage));
     for (size_t i = 0; i < s_.size(); i++)
       for (const auto* stores : {&s_[i].inner, &s_[i].outer})
         for (const StageStore& store : *stores) {
@@ -32,7 +33,7 @@ class Merger {
         }
     for (Known& k : known_) k.needs = k.neededBy = k.order = StageBits(s_.size());
     for (size_t i = 0; i < s_.size(); i++) {
-      readAll(i);
+      readAll(i, *formed_[i].loads);
       connect(i);
       known_[i].axes = axesOf(s_[i]);
       for (known_[i].points = 1; const StageAxis& a : s_[i].axes) known_[i].points *= a.extent;
@@ -44,7 +45,7 @@ class Merger {
       });
   }
 
-  std::vector<Stage> run() {
+  std::vector<FormedStage> run() {
     for (bool changed = true; changed;) {
       changed = false;
       for (size_t i = 0; i < s_.size(); i++)
@@ -78,17 +79,19 @@ class Merger {
     std::optional<bool> product;                // isContraction
     std::optional<std::vector<Hash>> elements;  // of the reads, over axes by number; ascending
   };
-  std::vector<Stage> s_;
+  std::vector<FormedStage> formed_;
+  std::vector<Stage> s_;  // of them, as they are now
   const std::set<std::string>& kept_;
   std::vector<Known> known_;
   std::unordered_map<std::string, Writers> writers_;
   std::unordered_map<size_t, int> failed_;  // pairs that can't be joined, at these versions
 
-  void readAll(size_t i) {
+  void readAll(size_t i, const std::vector<Expr>& loads) {
     known_[i].reads.clear();
-    for (Expr& e : loadsOf(s_[i])) {
+    known_[i].reads.reserve(loads.size());
+    for (const Expr& e : loads) {
       const auto it = writers_.find(e.as<Load>()->buffer);
-      known_[i].reads.push_back({std::move(e), it == writers_.end() ? nullptr : &it->second});
+      known_[i].reads.push_back({e, it == writers_.end() ? nullptr : &it->second});
     }
   }
   void connect(size_t i) {
@@ -221,7 +224,7 @@ class Merger {
       append(g.inner, h.inner);
       h.inner = std::move(g.inner);
     }
-    if (!same) readAll(host);
+    if (!same) readAll(host, loadsOf(s_[host]));
     replace(host, guest);
     return true;
   }
@@ -357,18 +360,22 @@ class Merger {
   // ---- the result
 
   /// Topological order, by the order of creation where there is a choice; without stores that nobody reads.
-  std::vector<Stage> sorted() {
+  std::vector<FormedStage> sorted() {
     std::priority_queue<size_t, std::vector<size_t>, std::greater<>> ready;
     std::vector<int> missing(s_.size());
     for (size_t i = 0; i < s_.size(); i++) {
       known_[i].needs.each([&](size_t) { missing[i]++; });
       if (known_[i].alive && !missing[i]) ready.push(i);
     }
-    std::vector<Stage> out;
+    std::vector<FormedStage> out;
     while (!ready.empty()) {
       const size_t i = ready.top();
       ready.pop();
-      out.push_back(std::move(s_[i]));
+      out.push_back({std::move(s_[i])});
+      if (known_[i].version == 0) {
+        out.back().loads = std::move(formed_[i].loads);
+        out.back().key = formed_[i].key;
+      }
       known_[i].neededBy.each([&](size_t x) {
         if (--missing[x] == 0) ready.push(x);
       });
@@ -376,23 +383,30 @@ class Merger {
     prune(out);
     return out;
   }
-  void prune(std::vector<Stage>& stages) const {
+  void prune(std::vector<FormedStage>& stages) const {
     std::set<std::string> read = kept_;
     for (size_t i = stages.size(); i-- > 0;) {
-      for (auto* stores : {&stages[i].inner, &stages[i].outer})
-        std::erase_if(*stores, [&](const StageStore& store) { return !read.count(store.buffer); });
-      if (stages[i].inner.empty() && stages[i].outer.empty()) {
+      Stage& s = stages[i].stage;
+      size_t erased = 0;
+      for (auto* stores : {&s.inner, &s.outer})
+        erased += std::erase_if(
+            *stores, [&](const StageStore& store) { return !read.count(store.buffer); });
+      if (s.inner.empty() && s.outer.empty()) {
         stages.erase(stages.begin() + static_cast<long>(i));
         continue;
       }
-      for (const Expr& e : loadsOf(stages[i])) read.insert(e.as<Load>()->buffer);
+      if (erased) stages[i] = {std::move(s)};
+      if (!stages[i].loads)
+        stages[i].loads = std::make_shared<const std::vector<Expr>>(loadsOf(stages[i].stage));
+      for (const Expr& e : *stages[i].loads) read.insert(e.as<Load>()->buffer);
     }
   }
 };
 
 }  // namespace
 
-std::vector<Stage> mergeStages(std::vector<Stage> stages, const std::set<std::string>& kept) {
+std::vector<FormedStage> mergeStages(std::vector<FormedStage> stages,
+                                     const std::set<std::string>& kept) {
   return Merger(std::move(stages), kept).run();
 }
 

@@ -4,13 +4,15 @@
 #include "fusion/cost.h"
 #include "fusion/defs.h"
 #include "fusion/fuse.h"
+#include "fusion/stage_memory.h"
 #include "fusion/stages.h"
 
 namespace tektite {
 
-/// What planning of one graph keeps between the groups that it asks about: bodies of scans, fused, by what they compute.
+/// What planning of one graph keeps between the groups that it asks about.
 struct PlanMemory {
-  std::map<Hash, std::shared_ptr<const Fused>> bodies;
+  std::map<Hash, std::shared_ptr<const Fused>> bodies;  ///< of scans, fused, by what they compute
+  StageMemory stages;
 };
 /// One tile list as the search decided it.
 struct DraftList {

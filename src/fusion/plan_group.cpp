@@ -19,21 +19,20 @@ namespace {
 /// Stages that share no value of the group: each set becomes a tile list of its own, stacked in one kernel.
 std::vector<StageSet> componentsOf(StageSet set) {
   const size_t n = set.stages.size();
-  std::vector<std::set<std::string>> touched;
-  for (const Stage& s : set.stages) touched.push_back(buffersOf(s));
+  findFacts(set);
   std::vector<size_t> part(n);
   std::unordered_map<std::string_view, size_t> writer;
   for (size_t s = 0; s < n; s++) {
     part[s] = s;
-    for (const std::string& name : touched[s]) {
+    for (const std::string& name : set.facts[s]->buffers) {
       const auto it = writer.find(name);
       if (it == writer.end() || part[it->second] == part[s]) continue;
       const size_t from = part[it->second], to = part[s];
       for (size_t k = 0; k <= s; k++)
         if (part[k] == from) part[k] = to;
     }
-    for (const auto* stores : {&set.stages[s].inner, &set.stages[s].outer})
-      for (const StageStore& store : *stores) writer[store.buffer] = s;
+    for (const Touch& t : set.facts[s]->shape.writes)
+      writer[set.facts[s]->buffers[static_cast<size_t>(t.buffer)]] = s;
   }
   std::vector<StageSet> out;
   std::unordered_map<size_t, size_t> number;
@@ -42,7 +41,8 @@ std::vector<StageSet> componentsOf(StageSet set) {
     const auto [it, isNew] = number.emplace(part[s], out.size());
     if (isNew) out.emplace_back().scatters = set.scatters, used.emplace_back();
     out[it->second].stages.push_back(std::move(set.stages[s]));
-    used[it->second].insert(touched[s].begin(), touched[s].end());
+    out[it->second].facts.push_back(set.facts[s]);
+    used[it->second].insert(set.facts[s]->buffers.begin(), set.facts[s]->buffers.end());
   }
   for (size_t i = 0; i < out.size(); i++)
     for (const PlanBuffer& b : set.buffers)
@@ -58,16 +58,16 @@ struct Planned {
 
 /// Carries reductions along their axis, if the algebra allows it. `means`: only where a mean is carried.
 std::optional<Planned> planWalk(const DraftList& whole, const Target& target, bool means,
-                                int64_t& steps, const Traffic& before) {
+                                StageMemory& memory, int64_t& steps, const Traffic& before) {
   std::optional<Streamed> s = streamed(whole.set, whole.shape, target.hasExplicitMemory());
   if (!s || (means && !s->means)) return {};
   Planned out{{std::move(s->set), {}, {}}, before};
   DraftList& list = out.list;
-  findInPlace(list.set);
   list.shape = shapeOf(list.set);
+  findInPlace(list.set);
   setRoot(list.shape, s->root, s->rootAxes);
   list.shape.walked = static_cast<int>(s->rootAxes.size()) - 1;
-  list.tiled = chooseWalk(list.shape, list.set, worksOf(list.set), target);
+  list.tiled = chooseWalk(list.shape, list.set, worksOf(list.set, memory), target);
   steps += list.tiled.steps;
   out.traffic.add(list.shape, list.set, list.tiled, target);
   return out;
@@ -95,8 +95,9 @@ ListTime timeOf(const DraftList& list, const Target& target) {
   return listTime(tiles, list.tiled.cost.seconds - target.launchSeconds, target);
 }
 
-StageSet stagesOf(const Graph& body, const Defs& defs, const Target& target, const Orders& orders) {
-  StageSet set = formStages(body, defs);
+StageSet stagesOf(const Graph& body, const Defs& defs, const Target& target, const Orders& orders,
+                  StageMemory& memory) {
+  StageSet set = formStages(body, defs, memory);
   for (PlanBuffer& b : set.buffers)
     if (const auto it = orders.find(b.value); it != orders.end() && b.kind != PlanBuffer::Scratch)
       b.order = it->second;
@@ -105,6 +106,7 @@ StageSet stagesOf(const Graph& body, const Defs& defs, const Target& target, con
     narrowScratch(set);
     foldPads(set);
   }
+  if (!orders.empty() || target.hasExplicitMemory()) set.facts.clear();  // stages are others
   return set;
 }
 
@@ -131,9 +133,10 @@ Drafted draftBody(const Graph& body, const AccessOf& access, const Target& targe
     draft.made = std::move(r.plan);
     return {std::move(draft), {}, r.steps};
   }
+  memory.stages.trim();
   auto defs = defsOf(body, access);
   if (const Refusal* r = std::get_if<Refusal>(&defs)) return {{}, *r, 0};
-  StageSet set = stagesOf(body, std::get<Defs>(defs), target, orders);
+  StageSet set = stagesOf(body, std::get<Defs>(defs), target, orders, memory.stages);
   Draft draft;
   draft.canonical = options.numerics == Numerics::Strict;
   for (const PlanBuffer& b : set.buffers) draft.buffers.push_back(b.name);
@@ -144,7 +147,7 @@ Drafted draftBody(const Graph& body, const AccessOf& access, const Target& targe
     DraftList list{std::move(one), {}, {}};
     list.shape = shapeOf(list.set);
     const bool reorders = options.numerics != Numerics::Strict;
-    list.tiled = chooseTiles(list.shape, list.set, worksOf(list.set), target,
+    list.tiled = chooseTiles(list.shape, list.set, worksOf(list.set, memory.stages), target,
                              reorders && (!target.hasExplicitMemory() || target.cores > 1));
     steps += list.tiled.steps;
     const int64_t near =
@@ -153,7 +156,8 @@ Drafted draftBody(const Graph& body, const AccessOf& access, const Target& targe
     std::optional<Planned> walking;
     if (reorders &&
         (holdsMuch || leafBytes(list.set) > near))  // what is read again comes from afar
-      walking = planWalk(list, target, !holdsMuch && !target.hasExplicitMemory(), steps, traffic);
+      walking = planWalk(list, target, !holdsMuch && !target.hasExplicitMemory(), memory.stages, steps,
+                         traffic);
     if (walking && isSooner(walking->list.tiled.cost, list.tiled.cost, target)) {
       list = std::move(walking->list);
       traffic = std::move(walking->traffic);

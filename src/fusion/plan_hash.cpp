@@ -103,5 +103,10 @@ Hash hashOf(const GroupPlan& plan) {
   h.add(plan.canonical);
   return h.finish();
 }
+Hash hashOf(const Stage& s) {
+  PlanHasher h;
+  h.add(s);
+  return h.finish();
+}
 
 }  // namespace tektite

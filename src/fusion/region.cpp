@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "fusion/stage_memory.h"
 #include "support/check.h"
 
 namespace tektite {
@@ -53,6 +54,10 @@ void demandAxes(const AxisSum& sum, const Span& want, const StageShape& s, std::
 /// Adds what a sum of axes touches of a dim. Mostly it is one axis from end to end, of which the part is known.
 void touch(Span& to, const AxisSum& sum, const StageShape& s, const std::vector<Span>& axes,
            int64_t extent) {
+  if (extent == 1) {
+    if (to.size < 0) to = wholeSpan(1);
+    return;
+  }
   const int axis =
       sum.known && sum.constant == 0 && sum.terms.size() == 1 ? sum.terms[0].first : -1;
   if (axis < 0 || sum.terms[0].second != 1 || s.extents[axis] != extent || axes[axis].size <= 0) {
@@ -138,7 +143,8 @@ AxisSum axisSum(const Expr& index, const Stage& s) {
   return out;
 }
 
-GroupShape shapeOf(const StageSet& set) {
+GroupShape shapeOf(StageSet& set) {
+  findFacts(set);
   GroupShape g;
   std::unordered_map<std::string_view, int> number;
   for (const PlanBuffer& b : set.buffers) {
@@ -147,22 +153,14 @@ GroupShape shapeOf(const StageSet& set) {
     g.output.push_back(b.kind == PlanBuffer::Output);
   }
   g.writer.assign(g.buffers.size(), -1);
-  for (const Stage& s : set.stages) {
-    StageShape shape;
-    for (const StageAxis& a : s.axes)
-      shape.extents.push_back(a.extent), shape.reduce.push_back(a.reduce);
-    const auto touch = [&](const std::string& buffer, const std::vector<Expr>& index) {
-      Touch t{number.at(buffer), {}};
-      for (const Expr& e : index) t.dims.push_back(axisSum(e, s));
-      return t;
-    };
-    for (const Expr& e : loadsOf(s))
-      shape.reads.push_back(touch(e.as<Load>()->buffer, e.as<Load>()->index));
-    for (const auto* stores : {&s.inner, &s.outer})
-      for (const StageStore& store : *stores) {
-        shape.writes.push_back(touch(store.buffer, store.index));
-        g.writer[shape.writes.back().buffer] = static_cast<int>(g.stages.size());
-      }
+  for (size_t s = 0; s < set.stages.size(); s++) {
+    const StageFacts& facts = *set.facts[s];
+    std::vector<int> numbers;
+    for (const std::string& name : facts.buffers) numbers.push_back(number.at(name));
+    StageShape shape = facts.shape;
+    for (auto* touches : {&shape.reads, &shape.writes})
+      for (Touch& t : *touches) t.buffer = numbers[static_cast<size_t>(t.buffer)];
+    for (const Touch& t : shape.writes) g.writer[t.buffer] = static_cast<int>(s);
     g.stages.push_back(std::move(shape));
   }
   findGaps(g);

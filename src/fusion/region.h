@@ -1,5 +1,6 @@
 #pragma once
 #include <array>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -30,10 +31,23 @@ struct AxisSum {
 };
 AxisSum axisSum(const Expr& index, const Stage&);
 
+/// An index: a sum of axes for each dim. Shared, never changed.
+class AxisSums {
+ public:
+  AxisSums(std::vector<AxisSum> sums)
+      : sums_(std::make_shared<const std::vector<AxisSum>>(std::move(sums))) {}
+  size_t size() const { return sums_->size(); }
+  const AxisSum& operator[](size_t dim) const { return (*sums_)[dim]; }
+  auto begin() const { return sums_->begin(); }
+  auto end() const { return sums_->end(); }
+
+ private:
+  std::shared_ptr<const std::vector<AxisSum>> sums_;
+};
 /// An access of a stage to a buffer of the group.
 struct Touch {
   int buffer;
-  std::vector<AxisSum> dims;
+  AxisSums dims;
 };
 
 /// What region inference sees of a group: for each stage its axes, reads and writes as sums of axes.
@@ -75,7 +89,7 @@ struct GroupShape {
   std::vector<std::vector<int>>
       follows;  ///< [stage][axis]: the tile variable whose axis this is, or -1
 };
-GroupShape shapeOf(const StageSet&);
+GroupShape shapeOf(StageSet&);  ///< finds the stages' facts, too
 /// Makes these axes of a stage the tiled ones.
 void setRoot(GroupShape&, int stage, std::vector<int> axes);
 

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_set>
 
+#include "fusion/bind_axes.h"
 #include "fusion/merge_stages.h"
+#include "fusion/stage_memory.h"
 #include "ir/rewriter.h"
 #include "support/check.h"
 
@@ -74,28 +77,29 @@ class Expander {
 
 class StageFormer {
  public:
-  StageFormer(const Graph& g, const Defs& defs) : g_(g), defs_(defs), expand_(defs) {}
+  StageFormer(const Graph& g, const Defs& defs, StageMemory& memory)
+      : g_(g), defs_(defs), memory_(memory), expand_(defs) {}
 
   StageSet run() {
-    std::vector<Stage> stages;
+    std::vector<FormedStage> stages;
     for (int d = 0; d < static_cast<int>(defs_.list.size()); d++) {
       const Def& def = defs_.list[d];
-      if (def.kind == Def::Point && def.stored && isConcat(def))
-        for (Stage& s : pieces(d)) stages.push_back(std::move(s));
-      else if (def.kind == Def::Point && def.stored)
-        stages.push_back(point(d));
-      if (def.scatter) stages.push_back(scatter(d));
-      if (def.kind == Def::Reduced && def.reduction == d) stages.push_back(reduction(d));
+      computed_.push_back(computed(def));
+      read_.push_back(read(def, computed_.back()));
+      if ((def.kind == Def::Point && def.stored) || (def.kind == Def::Reduced && def.reduction == d))
+        remembered(d, stages);
+      if (def.scatter) stages.push_back(formed(scatter(d)));
     }
     for (size_t i = 0; i < defs_.ofOutput.size(); i++)
-      if (copied(i)) stages.push_back(copy(static_cast<int>(i)));
-    for (Stage& s : stages) s = splitAxes(std::move(s));
+      if (copied(i)) stages.push_back(formed(copy(static_cast<int>(i))));
+    for (FormedStage& f : stages)
+      if (f.divides) f = formed(splitAxes(std::move(f.stage)));
     std::set<std::string> kept;
     for (size_t i = 0; i < defs_.ofOutput.size(); i++) kept.insert(outputName(i));
     const bool scatters = std::ranges::any_of(defs_.list, [](const Def& d) { return d.scatter; });
-    StageSet out{
-        scatters ? std::move(stages) : mergeStages(std::move(stages), kept), {}, {}, scatters};
-    for (Stage& s : out.stages) finish(s);
+    if (!scatters) stages = mergeStages(std::move(stages), kept);
+    StageSet out{{}, {}, {}, {}, scatters};
+    for (FormedStage& f : stages) finish(f, out);
     collectBuffers(out);
     return out;
   }
@@ -103,8 +107,81 @@ class StageFormer {
  private:
   const Graph& g_;
   const Defs& defs_;
+  StageMemory& memory_;
   Expander expand_;
   int axes_ = 0;
+  std::vector<Hash> computed_, read_;  // of each def: what it computes; what a reader sees of it
+
+  Hash computed(const Def& d) const {
+    Hasher h;
+    h.add(static_cast<int>(d.kind));
+    if (d.scalar) h.add(d.scalar.hash());
+    if (!d.access) return h.finish();
+    const auto list = [&](const std::vector<int64_t>& extents) {
+      h.add(static_cast<uint64_t>(extents.size()));
+      for (const int64_t n : extents) h.add(n);
+    };
+    list(d.access->space);
+    list(d.access->reduce);
+    for (const Expr& e : d.access->values) h.add(e.hash());
+    if (const auto& combine = d.access->combine) {
+      h.add(std::string_view(combine->name));
+      for (const auto* exprs : {&combine->result, &combine->identity})
+        for (const Expr& e : *exprs) h.add(e.hash());
+    }
+    h.add(static_cast<int>(d.access->movesData));
+    for (const int o : d.operands) o < 0 ? h.add(0) : h.add(read_[static_cast<size_t>(o)]);
+    return h.finish();
+  }
+  static Hash read(const Def& d, const Hash& computed) {
+    if (d.kind != Def::Leaf && !d.stored) return computed;
+    Hasher h;
+    h.add(std::string_view(d.name)).add(static_cast<int>(d.type));
+    for (const int64_t n : d.extents) h.add(n);
+    return h.finish();
+  }
+  static FormedStage formed(Stage s) {
+    FormedStage out{std::move(s)};
+    std::vector<Expr> loads;
+    eachPart(out.stage, [&](const Expr& e) {
+      const Apply* a = e.as<Apply>();
+      out.divides |= a && (a->op == Op::FloorDiv || a->op == Op::Mod);
+      if (e.as<Load>()) loads.push_back(e);
+    });
+    out.loads = std::make_shared<const std::vector<Expr>>(std::move(loads));
+    return out;
+  }
+  /// The stages of a value that is stored, from memory where one like it stood behind as many axes before.
+  void remembered(int d, std::vector<FormedStage>& out) {
+    const Def& def = defs_.list[d];
+    const bool concat = def.kind == Def::Point && isConcat(def);
+    Hasher h;
+    h.add(axes_).add(read(def, {})).add(computed_[static_cast<size_t>(d)]).add(std::string_view(def.name));
+    h.add(concat ? g_.nodes[def.value.node].as<Concat>()->axis : -1);
+    if (def.kind == Def::Reduced)
+      for (size_t m = 0; m < def.access->values.size(); m++)
+        h.add(static_cast<int>(defs_.list[static_cast<size_t>(d) + m].type));
+    const Hash key = h.finish();
+    const auto [at, isNew] = memory_.formed.try_emplace(key);
+    StageMemory::Formed& known = at->second;
+    if (isNew) {
+      const int first = axes_;
+      const std::vector<Stage> made = concat                      ? pieces(d)
+                                      : def.kind == Def::Point ? std::vector{point(d)}
+                                                               : std::vector{reduction(d)};
+      for (const Stage& s : made) {
+        known.stages.push_back(formed(s));
+        known.stages.back().key = Hasher().add(key).add(known.stages.size()).finish();
+      }
+      known.axes = axes_ - first;
+    } else {
+      axes_ += known.axes;
+    }
+    for (const FormedStage& f : known.stages) {
+      out.push_back(f);
+      out.back().stage.comment = commentOf(def);
+    }
+  }
 
   /// An output that has no store of its own: a leaf, a constant, or a value that is an output already.
   bool copied(size_t output) const {
@@ -229,6 +306,7 @@ class StageFormer {
       if (const Var* v = a->args[0].as<Var>(); v && c && *c > 1) cuts[v->name].insert(*c);
     });
     if (cuts.empty()) return s;
+    addAxes(s, expand_.ranges);
     std::unordered_map<std::string, Expr> composite;
     Stage out = s;
     out.axes.clear();
@@ -254,8 +332,22 @@ class StageFormer {
     return out;
   }
 
+  void finish(FormedStage& f, StageSet& out) {
+    const Hash key = f.key == Hash{} ? hashOf(f.stage) : f.key;
+    const auto [at, isNew] = memory_.finished.try_emplace(key);
+    std::string comment = std::move(f.stage.comment);
+    if (isNew) {
+      named(f.stage);
+      StageFacts facts = factsOf(f.stage);
+      facts.key = key;
+      at->second = {std::move(f.stage), std::make_shared<const StageFacts>(std::move(facts))};
+    }
+    out.stages.push_back(at->second.stage);
+    out.stages.back().comment = std::move(comment);
+    out.facts.push_back(at->second.facts);
+  }
   /// Names axes i0.. and marks contractions: a sum over products of loads at affine indices.
-  void finish(Stage& s) const {
+  static void named(Stage& s) {
     std::unordered_map<std::string, Expr> names;
     for (size_t i = 0; i < s.axes.size(); i++) names[s.axes[i].var] = var("i" + std::to_string(i));
     for (size_t i = 0; i < s.axes.size(); i++) s.axes[i].var = "i" + std::to_string(i);
@@ -284,11 +376,10 @@ class StageFormer {
   }
 
   void collectBuffers(StageSet& set) const {
-    std::set<std::string> read, written;
-    for (const Stage& s : set.stages) {
-      for (const Expr& e : tektite::loadsOf(s)) read.insert(e.as<Load>()->buffer);
-      for (const auto* stores : {&s.inner, &s.outer})
-        for (const StageStore& store : *stores) written.insert(store.buffer);
+    std::unordered_set<std::string_view> read, written;
+    for (const auto& facts : set.facts) {
+      for (const Touch& t : facts->shape.reads) read.insert(facts->buffers[t.buffer]);
+      for (const Touch& t : facts->shape.writes) written.insert(facts->buffers[t.buffer]);
     }
     const auto buffer = [&](const Def& d, const std::string& name, PlanBuffer::Kind kind) {
       PlanBuffer b{.kind = kind, .name = name, .value = d.value, .type = {d.type, {}}};
@@ -367,6 +458,8 @@ Stage mapped(Stage s, const std::function<Expr(const Expr&)>& to) {
   return s;
 }
 
-StageSet formStages(const Graph& body, const Defs& defs) { return StageFormer(body, defs).run(); }
+StageSet formStages(const Graph& body, const Defs& defs, StageMemory& memory) {
+  return StageFormer(body, defs, memory).run();
+}
 
 }  // namespace tektite

@@ -9,10 +9,14 @@
 
 namespace tektite {
 
+struct StageFacts;
+struct StageMemory;
+
 /// The loop nests of a group in topological order, without regions: inlining and the merging of values of equal axes are done.
 /// `buffers` are those that the stages touch: leaves, outputs in the body's order, scratch.
 struct StageSet {
   std::vector<Stage> stages;
+  std::vector<std::shared_ptr<const StageFacts>> facts;  ///< of the stages; empty: not known
   std::vector<PlanBuffer> buffers;
   /// For each buffer: a scratch buffer of the same shape that the writing stage reads last, at the element that it writes, or -1.
   std::vector<int> inPlace;
@@ -22,7 +26,7 @@ void findInPlace(StageSet&);
 /// Does the stage read `buffer` only for this store's value, at this store's element? What the accumulators share with the stored value is
 /// computed once, before the store.
 bool readsOnlyThere(const Stage&, const StageStore&, const std::string& buffer);
-StageSet formStages(const Graph& body, const Defs&);
+StageSet formStages(const Graph& body, const Defs&, StageMemory&);
 
 /// Every load of a stage, each distinct one once.
 std::vector<Expr> loadsOf(const Stage&);

@@ -303,8 +303,9 @@ std::optional<Streamed> streamed(const StageSet& set, const GroupShape& shape, b
   const auto reducing = std::ranges::count_if(
       set.stages, [](const Stage& s) { return std::ranges::any_of(s.axes, &StageAxis::reduce); });
   if (set.scatters || reducing <= (always ? 0 : 1)) return {};
-  const StageSet in = deferFactors(set);
+  StageSet in = deferFactors(set);
   const bool same = in.stages.size() == set.stages.size();
+  if (!same) in.facts.clear();
   auto out = Streaming(in, same ? shape : shapeOf(in), always).run();
   if (out && !same) out->rules.insert(Algebraic::Defer);
   return out;

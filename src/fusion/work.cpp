@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "fusion/cost.h"
+#include "fusion/stage_memory.h"
 #include "ir/rewriter.h"
 #include "support/check.h"
 #include "support/hash_numbers.h"
@@ -111,6 +111,18 @@ class Layout {
   bool isConstant(const std::string& buffer) const {
     const auto it = places_.find(buffer);
     return it != places_.end() && it->second.constant;
+  }
+  /// Of all that is asked of these buffers.
+  Hash hashOf(const std::vector<std::string>& buffers) const {
+    Hasher h;
+    for (const std::string& name : buffers) {
+      const auto it = places_.find(name);
+      if (it == places_.end())
+        h.add(-2);
+      else
+        h.add(it->second.innermost).add(static_cast<int>(it->second.constant));
+    }
+    return h.finish();
   }
 
  private:
@@ -242,10 +254,20 @@ StageWork workOf(const Stage& s, const Layout& layout) {
 
 }  // namespace
 
-std::vector<StageWork> worksOf(const StageSet& set) {
+std::vector<StageWork> worksOf(const StageSet& set, StageMemory& memory) {
   const Layout layout(set);
   std::vector<StageWork> out;
-  for (const Stage& s : set.stages) out.push_back(workOf(s, layout));
+  for (size_t s = 0; s < set.stages.size(); s++) {
+    const StageFacts& facts = *set.facts[s];
+    if (facts.key == Hash{}) {
+      out.push_back(workOf(set.stages[s], layout));
+      continue;
+    }
+    const auto [at, isNew] = memory.works.try_emplace(
+        Hasher().add(facts.key).add(layout.hashOf(facts.buffers)).finish());
+    if (isNew) at->second = workOf(set.stages[s], layout);
+    out.push_back(at->second);
+  }
   return out;
 }
 

@@ -167,7 +167,8 @@ Graph graphOf(const Case& c) {
   return parseGraph(out + "}\n", "case");
 }
 std::optional<Streamed> walkOf(const Graph& g) {
-  const StageSet set = formStages(g, std::get<Defs>(defsOf(g, accessesOf(g))));
+  StageMemory memory;
+  StageSet set = formStages(g, std::get<Defs>(defsOf(g, accessesOf(g))), memory);
   return streamed(set, shapeOf(set));
 }
 
