@@ -233,10 +233,10 @@ class Fuser {
   bool fits() { return memory().fits(bound_.bytes); }
   PeakMemory memoryOf(Clusters& clusters, bool exact) {
     return PeakMemory(g_, clusters, exact, [&, exact](int c) -> int64_t {
-      Cluster& one = clusters.list[c];
-      if (one.host || (!one.scan && target_.kind != "gpu")) return 0;
-      if (one.mainBytes < 0) one.mainBytes = trials_.of(clusters, one.nodes).mainBytes;
-      return one.scan && !exact && one.mainBytes <= target_.last().bytes ? 0 : one.mainBytes;
+      const Cluster& one = clusters.list[c];
+      if (one.host || (!one.scan && target_.kind != "gpu")) return 0;  // others keep nothing there
+      const int64_t bytes = trials_.mainBytesOf(clusters, c);
+      return one.scan && !exact && bytes <= target_.last().bytes ? 0 : bytes;
     });
   }
   /// Cuts a kernel where least is alive. Answers the new one, or -1.

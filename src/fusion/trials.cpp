@@ -122,12 +122,10 @@ const Trial& Trials::of(const Clusters& clusters, const std::vector<int>& nodes)
   t.seconds = t.cost.seconds;
   t.lists = d.draft->times;
   t.tiles = tilesOf(t.lists);
-  if (d.draft->made || target_.kind == "gpu") {  // others have no scratch in main memory
-    const auto plan = plans_[key] = std::move(*d.draft).plan(target_);
-    t.mainBytes = mainScratchOf(*plan, target_);
-  } else {
+  if (d.draft->made)
+    plans_[key] = std::move(*d.draft).plan(target_);
+  else
     t.draft = std::make_shared<Draft>(std::move(*d.draft));
-  }
   return t;
 }
 
@@ -137,6 +135,15 @@ double Trials::secondsOf(Clusters& clusters, int c) {
   return cluster.seconds;
 }
 
+int64_t Trials::mainBytesOf(Clusters& clusters, int c) {
+  Cluster& cluster = clusters.list[c];
+  if (cluster.mainBytes < 0)
+    cluster.mainBytes = of(clusters, cluster.nodes).refusal.reason != Reason::None
+                            ? 0
+                            : mainScratchOf(*planOf(clusters.bodyOf(cluster.nodes)), target_);
+  return cluster.mainBytes;
+}
+
 Trial Trials::stacked(const Trial& a, const Trial& b) const {
   Trial t = a;
   t.draft.reset();
@@ -144,7 +151,6 @@ Trial Trials::stacked(const Trial& a, const Trial& b) const {
   addCounts(t.cost, b.cost);
   t.seconds = t.cost.seconds = target_.launchSeconds + secondsOfStack(t.lists, t.cost, target_);
   t.tiles = tilesOf(t.lists);
-  t.mainBytes += b.mainBytes;
   return t;
 }
 

@@ -10,7 +10,6 @@ struct Trial {
   double seconds = 0;
   Cost cost;
   double tiles = 1;
-  int64_t mainBytes = 0;        ///< of scratch in main memory
   Refusal refusal;              ///< they can't be one kernel at all
   std::vector<ListTime> lists;  ///< a scan has none
   mutable std::shared_ptr<Draft>
@@ -24,6 +23,7 @@ class Trials {
   const Trial& of(const Clusters&, const std::vector<int>& nodes);
   /// Of a cluster's plan, which then knows them.
   double secondsOf(Clusters&, int cluster);
+  int64_t mainBytesOf(Clusters&, int cluster);  ///< of scratch in main memory, likewise
   /// What the oracle would say of two sets of nodes that have no value in common: their tile lists in one kernel.
   Trial stacked(const Trial&, const Trial&) const;
   /// Why these nodes are better no kernel, given the seconds that their parts take; no reason: they are. What is better none is no longer
