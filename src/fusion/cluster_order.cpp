@@ -29,6 +29,7 @@ std::vector<int> Clusters::order() const {
   }
   TEKTITE_CHECK(static_cast<long>(out.size()) == alive(), "groups in a cycle: {} of {} ordered",
                 out.size(), alive());
+  steps += static_cast<int64_t>(out.size());
   return out;
 }
 

@@ -348,7 +348,8 @@ class Fuser {
         refuse(c.a, c.b, {Reason::Cycle, 0, 0, nameOf(way)});
         continue;
       }
-      if (again_ && clusters_->leastAlive(clusters_->together(c.a, c.b), bound_.exact) > bound_.bytes)
+      if (again_ &&
+          clusters_->leastAlive(clusters_->together(c.a, c.b), bound_.exact) > bound_.bytes)
         continue;
       std::optional<Clusters> before;
       if (again_) before.emplace(*clusters_);

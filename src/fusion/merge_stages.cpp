@@ -292,7 +292,7 @@ class Merger {
     h.order.remove(guest);
     h.order.remove(host);
     for (Known& x : known_)
-      if (x.order[guest] || x.order[host]) {
+      if (x.alive && (x.order[guest] || x.order[host])) {
         x.order.add(h.order);
         x.order.add(host);
       }
@@ -389,8 +389,8 @@ class Merger {
       Stage& s = stages[i].stage;
       size_t erased = 0;
       for (auto* stores : {&s.inner, &s.outer})
-        erased += std::erase_if(
-            *stores, [&](const StageStore& store) { return !read.count(store.buffer); });
+        erased += std::erase_if(*stores,
+                                [&](const StageStore& store) { return !read.count(store.buffer); });
       if (s.inner.empty() && s.outer.empty()) {
         stages.erase(stages.begin() + static_cast<long>(i));
         continue;

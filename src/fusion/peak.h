@@ -32,8 +32,8 @@ class PeakMemory {
   const Clusters& clusters_;
   const bool exact_;
   std::vector<int> order_, place_;
-  std::vector<int64_t> alive_, own_;       ///< [place]
-  std::vector<Use> uses_;                  ///< of values that pass between kernels
+  std::vector<int64_t> alive_, own_;  ///< [place]
+  std::vector<Use> uses_;             ///< of values that pass between kernels
 };
 
 /// Bytes that a kernel keeps in main memory while it runs: scratch of teams that shared memory doesn't hold, and what a scan keeps from step

@@ -156,7 +156,6 @@ bool keepsOrder(const GroupPlan&, const Stage&);
 /// Of all that lowering reads: plans of equal hash are lowered to the same kernel, but for comments. Recurrences are equal to themselves only: by
 /// address, so keys live no longer than plans.
 Hash hashOf(const GroupPlan&);
-Hash hashOf(const Stage&);  ///< but for its comment
 std::string toText(const GroupPlan&);  ///< readable; for `explain` and goldens
 
 }  // namespace tektite

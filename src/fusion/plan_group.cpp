@@ -156,8 +156,8 @@ Drafted draftBody(const Graph& body, const AccessOf& access, const Target& targe
     std::optional<Planned> walking;
     if (reorders &&
         (holdsMuch || leafBytes(list.set) > near))  // what is read again comes from afar
-      walking = planWalk(list, target, !holdsMuch && !target.hasExplicitMemory(), memory.stages, steps,
-                         traffic);
+      walking = planWalk(list, target, !holdsMuch && !target.hasExplicitMemory(), memory.stages,
+                         steps, traffic);
     if (walking && isSooner(walking->list.tiled.cost, list.tiled.cost, target)) {
       list = std::move(walking->list);
       traffic = std::move(walking->traffic);

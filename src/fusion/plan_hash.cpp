@@ -1,4 +1,4 @@
-#include "fusion/plan.h"
+#include "fusion/stages.h"
 
 namespace tektite {
 namespace {

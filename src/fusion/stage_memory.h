@@ -21,8 +21,8 @@ void findFacts(StageSet&);
 struct FormedStage {
   Stage stage;
   std::shared_ptr<const std::vector<Expr>> loads = {};  ///< as loadsOf
-  Hash key = {};                                        ///< of what it is formed from; zero: it is another now
-  bool divides = false;                                 ///< there are quotients or remainders in it
+  Hash key = {};         ///< of what it is formed from; zero: it is another now
+  bool divides = false;  ///< there are quotients or remainders in it
 };
 /// Stages that were made before, by what they are made from, names included: the sets of nodes that planning asks about mostly begin alike.
 struct StageMemory {

@@ -40,6 +40,7 @@ void change(Stage&, const std::function<Expr(const Expr&)>& to);
 /// What a stage's axes are where the element that it stores at `stored` is the one at `read`, as far as an axis alone is an index.
 std::unordered_map<std::string, Expr> axesAt(const std::vector<Expr>& stored,
                                              const std::vector<Expr>& read);
+Hash hashOf(const Stage&);  ///< but for its comment
 Stage mapped(Stage, const std::function<Expr(const Expr&)>& to);
 
 }  // namespace tektite

@@ -144,7 +144,9 @@ Facts::Known Facts::compute(const Expr& e) {
                    Interval in = t1 != tighter_.end() ? t1->second : ranged ? t2->second : whole(t);
                    return {{clamp(in.low), clamp(in.high)}, !ranged && v.name[0] == '$', false};
                  },
-                 [&](const Load&) -> Known { return {whole(t), true, false}; },
+                 [&](const Load&) -> Known {
+                   return {whole(t), true, false};
+                 },
                  [&](const Cast& c) -> Known {
                    if (isFloat(c.arg.type())) return {whole(t), true, false};
                    const Known arg = known(c.arg);
@@ -376,7 +378,14 @@ bool Facts::holds(const Expr& e, bool truth) {
 }
 
 Interval boundsOf(const Expr& e, const Ranges& ranges) { return Facts(ranges).bounds(e); }
-Expr simplify(const Expr& e, const Ranges& ranges) { return Facts(ranges).simplify(e); }
+Expr simplify(const Expr& e, const Ranges& ranges) {
+  if (e.as<Imm>()) return e;
+  if (const Var* v = e.as<Var>()) {  // mostly an axis, which stays
+    const auto range = ranges.find(v->name);
+    if (range == ranges.end() || range->second.low != range->second.high) return e;
+  }
+  return Facts(ranges).simplify(e);
+}
 Expr simplify(const Expr& e, const Ranges& ranges, std::span<const Expr> facts) {
   return Facts(ranges, facts).simplify(e);
 }

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "fusion/fuse.h"
+#include "fusion/peak.h"
 #include "ir/builder.h"
 
 namespace tektite {
@@ -78,6 +79,45 @@ TEST(Clusters, AnyThatNoWayLeadsAroundBecomeOne) {
   }
   EXPECT_GT(joined, 300);
   EXPECT_GT(refused, 300);
+}
+
+/// What a kernel reads and makes is alive while it runs: never more than the peak, and where the kernel is all there is, that. What was asked of
+/// clusters before they became one changes nothing.
+TEST(Clusters, LeastAliveBoundsThePeak) {
+  std::mt19937 random(7);
+  int met = 0;
+  for (int round = 0; round < 40; round++) {
+    Builder b;
+    std::vector<Value> all = {b.input("x", {DType::F32, {8, 8}})};
+    for (int n = 0; n < 12; n++) {
+      const Value v = all[random() % all.size()], w = all[random() % all.size()];
+      all.push_back(random() % 3 ? b.map("exp(a) * tanh(b)", {v, w})
+                                 : b.map("exp(a - b)", {v, b.reduce("max", v, {1})}));
+    }
+    b.graph.outputs = {all.back()};
+    Clusters clusters(b.graph, {}), unasked(b.graph, {});
+    const auto peak = [&](const Clusters& of, bool exact) {
+      return PeakMemory(b.graph, of, exact, [](int) { return 0; }).bytes();
+    };
+    for (int tries = 0; tries < 30; tries++) {
+      const int first = static_cast<int>(random() % clusters.list.size()),
+                second = static_cast<int>(random() % clusters.list.size());
+      if (first == second || !clusters.list[first].alive || !clusters.list[second].alive ||
+          clusters.wayRound(first, second) >= 0)
+        continue;
+      const std::vector<int> nodes = clusters.together(first, second);
+      const int64_t kept = clusters.leastAlive(nodes, false),
+                    exact = clusters.leastAlive(nodes, true);
+      clusters.merge(first, second);
+      unasked.merge(first, second);
+      EXPECT_LE(kept, peak(clusters, false));
+      EXPECT_LE(exact, peak(clusters, true));
+      met += exact > 0 && exact == peak(clusters, true);
+    }
+    EXPECT_EQ(peak(clusters, true), peak(unasked, true));
+    EXPECT_EQ(peak(clusters, false), peak(unasked, false));
+  }
+  EXPECT_GT(met, 20);
 }
 
 }  // namespace
