@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "fusion/cost.h"
 #include "fusion/peak.h"
 #include "support/check.h"
 
@@ -164,7 +163,7 @@ Refusal Trials::judged(const Trial& t, double apart) const {
   const Level& level = scratchLevel(target_);
   if (t.cost.recompute > t.cost.mostRecompute)
     return {Reason::Recompute, t.cost.recompute, t.cost.mostRecompute, ""};
-  if (t.cost.scratchBytes > level.bytes)
+  if (!holds(t))
     return {Reason::TooBigForLevel, static_cast<double>(t.cost.scratchBytes),
             static_cast<double>(level.bytes), level.name};
   if (t.cost.registers > 2 * target_.vectorRegisters)

@@ -342,6 +342,63 @@ TEST(NpuCount, CoresDontRepeatEachOther) {
   EXPECT_LT(o.counted.bytesRead, 1.1 * 4 * (30 * 64 * 64 + 64));
 }
 
+/// Layers of a dilated convolution, a gate, and what it adds to the next layer's input and to the result.
+std::string gatedLayers(int layers) {
+  std::string text = "graph (x: f32[1x1x1024]) {\n", sum, skips;
+  int n = 0;
+  const auto add = [&](const std::string& what, const char* shape) {
+    text += fmt::format("  %{} = {} : f32[{}]\n", ++n, what, shape);
+    return fmt::format("%{}", n);
+  };
+  const auto product = [&](const std::string& x, const char* labels, const char* weights,
+                           const char* shape) {
+    const std::string w = add(fmt::format("const data \"w{}\"", n), weights);
+    return add(fmt::format("contract {}, {} {}->nop", x, w, labels), shape);
+  };
+  const char *const narrow = "1x32x1024", *const wide = "1x64x1024";
+  sum = product("x", "ncp,oc", "32x1", narrow);
+  for (int layer = 0; layer < layers; layer++) {
+    const std::string windows = add(
+        fmt::format("view {} (d0, d1, d2, d3) -> (0, d1, d2 + d3 * {} - {}) fill=0", sum,
+                    1 << layer % 6, 1 << layer % 6),
+        "1x32x1024x2");
+    const std::string both = product(windows, "ncpi,oci", "64x32x2", wide),
+                      a = add("view " + both + " (d0, d1, d2) -> (0, d1, d2)", narrow),
+                      b = add("view " + both + " (d0, d1, d2) -> (0, d1 + 32, d2)", narrow),
+                      gate = add(fmt::format("map ({}, {}) {{ tanh($0) * sigmoid($1) }}", a, b),
+                                 narrow),
+                      skip = product(gate, "ncp,oc", "64x32", wide);
+    if (layer + 1 < layers) {
+      const std::string more = product(gate, "ncp,oc", "32x32", narrow);
+      sum = add(fmt::format("map ({}, {}) {{ $0 + $1 }}", more, sum), narrow);
+    }
+    skips = layer ? add(fmt::format("map ({}, {}) {{ $0 + $1 }}", skips, skip), wide) : skip;
+  }
+  return text + "  return " + skips + "\n}";
+}
+
+/// Less may be alive between kernels than one of them wants: it is cut where both parts fit. A sum that slides through a ring is a result as
+/// a whole where others want it.
+TEST(NpuCount, WhatIsCutForMemoryFits) {
+  const int64_t scratch = 262144;
+  const Target t = machine("npu:ethos-u65-512", scratch);
+  const Graph g = parseGraph(gatedLayers(12), "test");
+  double cycles[2] = {};
+  for (const bool unfused : {false, true}) {
+    FusionOptions options;
+    options.unfused = unfused;
+    for (const Node& n : fuse(g, t, options).graph.nodes) {
+      const Group* group = n.as<Group>();
+      if (!group) continue;
+      const LoweredKernel k = lowerExplicit(*group->plan, t, "k");
+      const Simulated counted = countKernel(k.module, k.kernel(), t, {});
+      EXPECT_LE(counted.scratchPeak, scratch) << toText(*group->plan);
+      cycles[unfused] += counted.cycles;
+    }
+  }
+  EXPECT_LT(cycles[false], cycles[true]);
+}
+
 TEST(NpuCount, RequantisedSumsAreHeldAsBytes) {
   Target t = machine("npu:ethos-u85-1024");
   for (Level& l : t.levels)
