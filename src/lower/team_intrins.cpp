@@ -46,7 +46,9 @@ std::string meaningOf(const MatrixProduct& p) {
                         const char* c) {
     const std::string from = fmt::format("s[{}, {}]", r, c);
     const std::string value =
-        rounds ? fmt::format("frombits(shl(shr(bits({}) + 4096, 13), 13))", from) : from;
+        rounds ? fmt::format(
+                     "select({0} == {0}, frombits(shl(shr(bits({0}) + 4096, 13), 13)), {0})", from)
+               : from;
     return fmt::format(R"(
 intrin {0}(out d: {1}[{2}x{3}]@frag, s: {1}[{2}x{3}]@shared) {{
   for {4} in {2} parallel {{

@@ -180,5 +180,26 @@ TEST(CudaOnCpu, Fragments) {
   }
 }
 
+/// Rounding to fewer digits carries into no sign, and out of no payload: all of these stay what they are.
+TEST(CudaOnCpu, NotANumberStaysOneInTf32) {
+  const Made m = kernelOf(product("f32", 200, 96, 136), "gemm", "sm_90", Numerics::Fast);
+  ASSERT_TRUE(m.team.lists.at(0).at(0).product.matrix);
+  const Kernel& kernel = m.module.kernels[0];
+  const auto spoil = [&](testing::Tensors& t) {
+    testing::Tensor& x = t.at(kernel.params.at(0).buffer.name);
+    int64_t row = 0;
+    for (const uint32_t bits : {0x7fffffffU, 0xffffffffU, 0x7f800001U, 0x7fc00000U})
+      std::memcpy(&x.raw[static_cast<size_t>(x.at({row++, 5})) * 4], &bits, 4);
+  };
+  checkOnCpu(m.module, {{}}, findTarget("test:sm_80"), 1e-5, spoil);
+  testing::Tensors t = testing::makeTensors(kernel, {}, 1);
+  spoil(t);
+  testing::runKernel(m.module, t, {});
+  const auto& y = t.at(kernel.params.at(2).buffer.name);
+  y.each([&](const std::vector<int64_t>& at) {
+    EXPECT_EQ(std::isnan(y(at)), at[0] < 4) << at[0] << " " << at[1];
+  });
+}
+
 }  // namespace
 }  // namespace tektite

@@ -87,13 +87,16 @@ class SharedObject {
 }  // namespace
 
 void checkOnCpu(const KernelModule& module, const std::vector<testing::Dims>& shapes,
-                const Target& target, double tolerance) {
+                const Target& target, double tolerance,
+                const std::function<void(testing::Tensors&)>& prepare) {
   const Kernel& kernel = module.kernels[0];
   const Artifact a = emitC(module, kernel, target, Numerics::Ordered, plainCpp());
   const SharedObject object(hostSource(a, kernel));
   ASSERT_TRUE(object.run()) << hostSource(a, kernel);
   for (const testing::Dims& dims : shapes) {
-    testing::Tensors expected = testing::makeTensors(kernel, dims, 1), found = expected;
+    testing::Tensors expected = testing::makeTensors(kernel, dims, 1);
+    if (prepare) prepare(expected);
+    testing::Tensors found = expected;
     testing::runKernel(module, expected, dims);
     std::vector<void*> buffers;
     std::vector<std::vector<char>> more;
