@@ -26,6 +26,22 @@ for model in tests/models/{transformer,convnet,quantised,unet,recurrent}/model.o
     [ -z "$against" ] || { echo "$model: $(basename "$text"): $against"; refused=$((refused + 1)); }
   done
 done
+
+# Reductions that all cores share: their parts meet behind a wait of all blocks.
+cat >"$work/shared.tk" <<'GRAPH'
+graph (x: f32[5x300001], b: f32[5x1]) {
+  %1 = map (x) { $0 * $0 } : f32[5x300001]
+  %2 = reduce sum %1 axes=[1] : f32[5x1]
+  %3 = map (%2, b) { sqrt($0) - $1 } : f32[5x1]
+  return %3
+}
+GRAPH
+rm -f "$work"/*.mlir
+$tektite compile "$work/shared.tk" --target=npu:ascend910b -o "$work" >/dev/null 2>&1
+shared=$(ls "$work"/*.mlir) && grep -q sync_block "$shared" || { echo "a reduction that cores share is not printed"; exit 1; }
+against=$(says "$shared")
+[ -z "$against" ] || { echo "a reduction that cores share: $against"; refused=$((refused + 1)); }
+kernels=$((kernels + 1)) printed=$((printed + 1))
 echo "$kernels kernels, $printed printed as HIVM, $refused refused"
 
 # Rows that fit no scratchpad: the tool has to say so, else it said nothing above.

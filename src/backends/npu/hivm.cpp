@@ -28,6 +28,32 @@ const std::map<std::string, const char*>& builtinJoins() {
   return table;
 }
 
+/// The wait in a grid for all tiles of its innermost loop; null: none.
+const Sync* waitIn(const For& grid) {
+  for (const Stmt& s : grid.body) {
+    if (const Sync* y = s.as<Sync>(); y && y->kind == Sync::Last) return y;
+    if (const For* f = s.as<For>(); f && f->mode == LoopMode::Parallel)
+      if (const Sync* y = waitIn(*f)) return y;
+  }
+  return nullptr;
+}
+/// The grid with what its tiles do before that wait, or with what stands behind it: once, whichever tile comes last.
+For sideOf(const For& grid, const Sync& wait, bool behind) {
+  For out = grid;
+  out.body.clear();
+  if (grid.var == wait.name && behind) out.extent = Expr(1);
+  bool passed = false;
+  for (const Stmt& s : grid.body) {
+    if (const For* f = s.as<For>(); f && grid.var != wait.name)
+      out.body.push_back({sideOf(*f, wait, behind), s.comment});
+    else if (s.as<Sync>() == &wait)
+      passed = true;
+    else if (passed == behind || (behind && s.as<Alloc>()))
+      out.body.push_back(s);
+  }
+  return out;
+}
+
 class Hivm {
  public:
   Hivm(const KernelModule& module, const Kernel& kernel, const Target& target)
@@ -35,6 +61,11 @@ class Hivm {
 
   std::string run() {
     std::string params;
+    const bool waits = std::ranges::any_of(kernel_.body, [](const Stmt& s) {
+      const For* f = s.as<For>();
+      return f && waitIn(*f);
+    });
+    if (waits) params = "%sync_base: i64 {hacc.arg_type = #hacc.arg_type<ffts_base_address>}";
     const auto param = [&](const Buffer& b) {
       declare(b, fmt::format("%{}", b.name));
       params += fmt::format("{}{}: {}", params.empty() ? "" : ", ", out_.memory[b.name].value,
@@ -43,12 +74,22 @@ class Hivm {
     for (const Param& p : kernel_.params) param(p.buffer);
     for (const Stmt& s : kernel_.body)  // workspaces
       if (const Alloc* a = s.as<Alloc>()) param(a->buffer);
+    if (waits) out_.line("hivm.hir.set_ffts_base_addr %sync_base");
     const std::string block = out_.made("hivm.hir.get_block_idx -> i64"),
                       blocks = out_.made("hivm.hir.get_block_num -> i64");
     first_ = out_.made(fmt::format("arith.index_cast {} : i64 to index", block));
     step_ = out_.made(fmt::format("arith.index_cast {} : i64 to index", blocks));
-    for (const Stmt& s : kernel_.body)
-      if (!s.as<Alloc>()) statement(s);
+    for (const Stmt& s : kernel_.body) {
+      const For* f = s.as<For>();
+      const Sync* wait = f ? waitIn(*f) : nullptr;
+      if (wait) {  // every block waits for all others
+        loop(sideOf(*f, *wait, false));
+        out_.line("hivm.hir.sync_block[<ALL_VECTOR>, 0 : i64] tvector_pipe = <PIPE_MTE3>");
+        loop(sideOf(*f, *wait, true));
+      } else if (!s.as<Alloc>()) {
+        statement(s);
+      }
+    }
     out_.line("return");
     return fmt::format(
         "module {{\n  func.func @{}({}) attributes {{hacc.entry, hivm.func_core_type = "
@@ -198,6 +239,9 @@ class Hivm {
     }
     std::vector<CopyAxis> axes = c.axes;
     Ref to = *c.to, from = c.from;
+    for (const CopyAxis& one : axes)  // an element is a row of one
+      if (isConstant(one.extent, 1) && !isSum(to, {one}) && !isSum(from, {one}))
+        for (Ref* r : {&to, &from}) r->index.back() = r->index.back() + var(one.var);
     if (c.fill) {
       fill(c);
       clip(to, from, axes);
@@ -314,7 +358,8 @@ Supports hivmSupports(const KernelModule&, const Kernel& kernel, const Target& t
   std::string why;
   const std::function<void(const Block&)> look = [&](const Block& block) {
     for (const Stmt& s : block) {
-      if (const Sync* y = s.as<Sync>(); y && y->kind != Sync::Queue) why = "a wait between cores";
+      if (const Sync* y = s.as<Sync>(); y && y->kind != Sync::Queue && y->kind != Sync::Last)
+        why = "a wait between cores in the midst of a tile";
       if (const Store* t = s.as<Store>();
           t && !t->combine.empty() && !builtinJoins().count(t->combine))
         why = "a combine of its own";
