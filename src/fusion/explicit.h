@@ -40,6 +40,9 @@ bool scalesSums(const Stage&, const Product&, const Target&);
 /// Of the scratchpad, where cube and vector cores have no other memory in common than main: what a tile of results takes.
 constexpr int64_t kExchangeShare = 8;
 
+/// Have stores an engine other than loads, so that a tile's results may leave beside what the next tile does?
+bool storesBeside(const Target&);
+
 /// A buffer of a block lives from one statement of it to another, both included.
 struct Life {
   int first, last;

@@ -25,27 +25,31 @@ void ExplicitEvaluation::moveBytes(const std::string& from, const std::string& t
   wait(times * (moveSeconds(from, to, each) + target_.latencySeconds));
 }
 
-void ExplicitEvaluation::bring(size_t b, int depth, double each) {
-  const double one = moveSeconds("main", out_.space[b], each);
-  const bool ahead = doubled_[b];
-  at_ = static_cast<size_t>(ahead ? depth - 1 : depth);
-  if (waits_.emplace(at_, false).second)
+void ExplicitEvaluation::bringOrTake(size_t b, int depth, double each) {
+  const bool takes = set_.buffers[b].kind == PlanBuffer::Output, beside = doubled_[b];
+  const std::string &near = out_.space[b], main = "main";
+  const std::string &from = takes ? near : main, &to = takes ? main : near;
+  if (takes && !beside) return moveBytes(from, to, executions(depth), each);
+  const double one = moveSeconds(from, to, each);
+  at_ = static_cast<size_t>(beside ? depth - 1 : depth);
+  if (waits_.emplace(at_, takes).second)
     wait(executions(static_cast<int>(at_)) * target_.latencySeconds);
-  if (!ahead) return wait(executions(depth) * one);
-  const MemoryPath* p = target_.path("main", out_.space[b]);
-  ahead_[static_cast<size_t>(depth)][p ? p->engine : ""] += executions(depth) * one;
+  if (!beside) return wait(executions(depth) * one);
+  const MemoryPath* p = target_.path(from, to);
+  beside_[static_cast<size_t>(depth)][p ? p->engine : ""] += executions(depth) * one;
 }
 
 double ExplicitEvaluation::pipelined() const {
   double inside = 0;
   for (size_t depth = line_.size(); depth-- > 0;) {
     inside += line_[depth];
-    double brought = 0;
-    for (const auto& [engine, seconds] : ahead_[depth]) brought = std::max(brought, seconds);
-    if (brought == 0) continue;
+    double most = 0, all = 0;
+    for (const auto& [engine, seconds] : beside_[depth])
+      most = std::max(most, seconds), all += seconds;
+    if (all == 0) continue;
     const int d = static_cast<int>(depth);
     const double tiles = executions(d) / executions(d - 1);
-    inside = (inside + brought + std::max(inside, brought) * (tiles - 1)) / tiles;
+    inside = (inside + all + std::max(inside, most) * (tiles - 1)) / tiles;
   }
   return inside;
 }
@@ -53,14 +57,14 @@ double ExplicitEvaluation::pipelined() const {
 double ExplicitEvaluation::busiest() const {
   std::map<std::string, double> busy;
   double most = 0;
-  for (const auto& engines : ahead_)
+  for (const auto& engines : beside_)
     for (const auto& [engine, seconds] : engines) most = std::max(most, busy[engine] += seconds);
   return most;
 }
 
 void ExplicitEvaluation::engines() {
   line_.assign(tiling().order.size() + 1, 0);
-  ahead_.assign(line_.size(), {});
+  beside_.assign(line_.size(), {});
   oneSide(false);
   if (tiling().sync < 0) return;
   std::vector<double> before = std::exchange(line_, std::vector<double>(line_.size()));
@@ -85,10 +89,7 @@ void ExplicitEvaluation::oneSide(bool behind) {
     if (behind) depth--;
     const double each = meanPart(part, g_.buffers[b]) * bytes(set_.buffers[b].type.dtype);
     count(output, executions(depth) * each);
-    if (output)
-      moveBytes(out_.space[b], "main", executions(depth), each);
-    else
-      bring(b, depth, each);
+    bringOrTake(b, depth, each);
   }
   for (size_t s = 0; s < g_.stages.size(); s++)
     if (isSplit(s))

@@ -72,11 +72,13 @@ class ExplicitEvaluation {
   // Seconds, were there only one core, all executions together.
   std::vector<double> line_;  // [depth] of what the program waits for there
   std::vector<std::map<std::string, double>>
-      ahead_;                  // [depth] of engines that bring what the next tile of the loop wants
+      beside_;                 // [depth] of engines that bring what the next tile of the loop wants, or
+                               // take what the last one made
   size_t at_ = 0;              // the depth that is counted
   double behind_ = 0;          // of what the last tile does behind the wait for all (Tiling::sync)
   std::vector<bool> waited_;   // [buffer] it is used there
-  std::vector<bool> doubled_;  // [buffer] the next tile's part comes while this one runs
+  // [buffer] the next tile's part comes while this one runs, or the last one's goes
+  std::vector<bool> doubled_;
   std::set<std::pair<size_t, bool>>
       waits_;  // depths where a main memory's latency is waited for, by direction
   double total_ = 0, base_ = 0;
@@ -146,11 +148,12 @@ class ExplicitEvaluation {
   double moveSeconds(const std::string& from, const std::string& to, double bytes) const;
   /// Waited for, each at main memory's latency.
   void moveBytes(const std::string& from, const std::string& to, double times, double each);
-  void bring(size_t b, int depth, double each);
+  void bringOrTake(size_t b, int depth, double each);
   void wait(double seconds) { line_[at_] += seconds; }
-  /// Of all loops: what is brought ahead goes beside what a tile does, but for the first tile, and for what the last one does.
+  /// Of all loops: what is brought ahead goes beside what a tile does, but for the first tile, and for what the last one does; what is taken
+  /// back likewise.
   double pipelined() const;
-  double busiest() const;  ///< the engine that brings most ahead
+  double busiest() const;  ///< the engine that moves most beside tiles
   void vector(const std::vector<ExplicitFacts::Work>&, double runs, double points);
   void chooseDoubled();
   bool isFixed(const Span&, int64_t extent) const;

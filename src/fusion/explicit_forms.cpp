@@ -17,6 +17,10 @@ const Expr* stripped(const Expr* e) {
 
 }  // namespace
 
+bool storesBeside(const Target& t) {
+  return t.path("main", t.scratch)->engine != t.path(t.scratch, "main")->engine;
+}
+
 bool storesItself(const Stage& s) {
   if (s.outer.size() != 1 || s.outer[0].guard || !s.outer[0].combine.empty()) return false;
   const Expr* value = &s.outer[0].value;

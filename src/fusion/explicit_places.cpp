@@ -218,15 +218,19 @@ void ExplicitEvaluation::chooseDoubled() {
   std::map<std::string, int64_t> used;
   for (size_t b = 0; b < g_.buffers.size(); b++)
     if (!out_.space[b].empty() && out_.sharing[b] < 0) used[out_.space[b]] += heldBytes(b);
-  for (size_t b = 0; b < g_.buffers.size(); b++) {
-    if (isScratch(b) || out_.space[b].empty() || set_.buffers[b].kind == PlanBuffer::Output ||
-        out_.regions.ring[b] >= 0 || out_.held[b] <= tiling().grid)
-      continue;
-    int64_t& n = used[out_.space[b]];
-    if (n + heldBytes(b) > target_.level(out_.space[b])->bytes) continue;
-    n += heldBytes(b);
-    doubled_[b] = true;
-  }
+  for (const bool takes : {false, true})
+    for (size_t b = 0; b < g_.buffers.size(); b++) {
+      if (isScratch(b) || out_.space[b].empty() || out_.regions.ring[b] >= 0 ||
+          takes != (set_.buffers[b].kind == PlanBuffer::Output) || out_.held[b] <= tiling().grid)
+        continue;
+      if (takes &&
+          (tiling().sync >= 0 || out_.space[b] != target_.scratch || !storesBeside(target_)))
+        continue;
+      int64_t& n = used[out_.space[b]];
+      if (n + heldBytes(b) > target_.level(out_.space[b])->bytes) continue;
+      n += heldBytes(b);
+      doubled_[b] = true;
+    }
 }
 
 bool ExplicitEvaluation::isReadBack(size_t b) const {

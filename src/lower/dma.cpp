@@ -107,14 +107,19 @@ void DmaLowering::chooseDoubled() {
   doubled_.clear();
   std::map<std::string, int64_t> used;
   for (const PlanBuffer* b : scratch_) used[b->space] += memoryBytes(*b);
-  for (PlanBuffer* b : scratch_) {
-    if (!isIn(*b) || b->ring >= 0 || b->depth == 0 || list_->tiles[b->depth - 1].grid) continue;
-    if (used[b->space] + memoryBytes(*b) > target_.level(b->space)->bytes) continue;
-    used[b->space] += memoryBytes(*b);
-    doubled_.insert(b->name);
-    buffers_.tile[b->name] = {
-        simplify(floorMod(var(list_->tiles[b->depth - 1].var), Expr(2)), ranges_)};
-  }
+  for (const bool takes : {false, true})
+    for (PlanBuffer* b : scratch_) {
+      if (!(takes ? isOut(*b) : isIn(*b)) || b->ring >= 0 || b->depth == 0 ||
+          list_->tiles[b->depth - 1].grid)
+        continue;
+      if (takes && (list_->sync >= 0 || b->space != target_.scratch || !storesBeside(target_)))
+        continue;
+      if (used[b->space] + memoryBytes(*b) > target_.level(b->space)->bytes) continue;
+      used[b->space] += memoryBytes(*b);
+      doubled_.insert(b->name);
+      buffers_.tile[b->name] = {
+          simplify(floorMod(var(list_->tiles[b->depth - 1].var), Expr(2)), ranges_)};
+    }
 }
 
 std::vector<const TileAxis*> DmaLowering::grid() const {
@@ -223,7 +228,7 @@ void DmaLowering::emit(const std::vector<const Stage*>& items, int depth,
     emit(items, depth, inner, innerLives, i, end, body);
     queues.clear();
     for (const PlanBuffer* b : mine)
-      if (isOut(*b)) queues.insert(takeBack(*b, body));
+      if (isOut(*b)) queues.insert(takeBack(*b, {}, body));
     for (const std::string& q : queues) body.push_back({Sync{Sync::Queue, q, 0}, ""});
     const bool whole = i == first && end == last;
     if (whole)
@@ -251,21 +256,26 @@ void DmaLowering::bringRings(int depth, Block& out) {
 
 void DmaLowering::loop(int depth, Block& out) {
   const TileAxis& t = list_->tiles[depth];
-  Block body;
-  std::map<std::string, int64_t> ahead;
+  Block body, taken;
+  std::map<std::string, int64_t> beside;  // operations of one tile that may be under way in the next
   for (const PlanBuffer* b : scratch_) {
     if (b->depth != depth + 1 || !doubled_.count(b->name)) continue;
     out.push_back(allocate(*b));
+    if (isOut(*b)) {
+      beside[takeBack(*b, buffers_.tile.at(b->name)[0], taken)]++;
+      continue;
+    }
     bring(*b, t.var, Expr(0), Expr(0), out);
     const Expr next = var(t.var) + Expr(1);
-    ahead[bring(*b, t.var, next, simplify(floorMod(next, Expr(2)), ranges_), body, &t)]++;
+    beside[bring(*b, t.var, next, simplify(floorMod(next, Expr(2)), ranges_), body, &t)]++;
   }
-  for (const auto& [queue, n] : ahead) body.push_back({Sync{Sync::Queue, queue, n}, ""});
+  for (const auto& [queue, n] : beside) body.push_back({Sync{Sync::Queue, queue, n}, ""});
   for (Stmt& s : inside(depth + 1)) body.push_back(std::move(s));
+  for (Stmt& s : taken) body.push_back(std::move(s));
   out.push_back(
       {For{t.var, Expr(t.count()), t.grid ? LoopMode::Parallel : LoopMode::Serial, std::move(body)},
        ""});
-  for (const auto& [queue, n] : ahead) out.push_back({Sync{Sync::Queue, queue, 0}, ""});
+  for (const auto& [queue, n] : beside) out.push_back({Sync{Sync::Queue, queue, 0}, ""});
 }
 
 DmaLowering::Part DmaLowering::partOf(const PlanBuffer& b, const std::string& v,
@@ -313,8 +323,9 @@ std::string DmaLowering::bring(const PlanBuffer& b, const std::string& v, const 
   return queue;
 }
 
-std::string DmaLowering::takeBack(const PlanBuffer& b, Block& out) const {
+std::string DmaLowering::takeBack(const PlanBuffer& b, const Expr& slot, Block& out) const {
   Part p = partOf(b, {}, {});
+  if (slot) p.inside.insert(p.inside.begin(), slot);
   Copy c;
   c.to = Ref{b.copyOf, std::move(p.outside)};
   c.from = {b.name, std::move(p.inside)};

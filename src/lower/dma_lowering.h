@@ -24,7 +24,8 @@ class DmaLowering {
   std::vector<PlanBuffer*> scratch_;  // of the list
   Block outside_;                     // of the grid
   std::set<std::string> stored_;      // buffers that its stages store
-  std::set<std::string> doubled_;     // two copies: the next tile's comes while this one runs
+  // two copies: the next tile's comes while this one runs, or the last one's goes
+  std::set<std::string> doubled_;
 
   bool isIn(const PlanBuffer& b) const { return !b.copyOf.empty() && !stored_.count(b.name); }
   bool isOut(const PlanBuffer& b) const { return !b.copyOf.empty() && stored_.count(b.name); }
@@ -33,7 +34,7 @@ class DmaLowering {
   void splitReductions();
   void copyParts(TileList&, int at);
   void begin(const TileList& list, const std::vector<StageSchedule>& schedule);
-  /// What a serial loop brings anew for each tile, where there is room for two of all.
+  /// What a serial loop brings anew for each tile, or takes back, where there is room for two of all.
   void chooseDoubled();
 
   std::vector<const TileAxis*> grid() const;
@@ -71,7 +72,7 @@ class DmaLowering {
   /// Where `ahead` is given nothing comes behind its last tile. Answers the queue.
   std::string bring(const PlanBuffer& b, const std::string& v, const Expr& value, const Expr& slot,
                     Block& out, const TileAxis* ahead = nullptr) const;
-  std::string takeBack(const PlanBuffer& b, Block& out) const;
+  std::string takeBack(const PlanBuffer& b, const Expr& slot, Block& out) const;
 
   // ---- stages
 
