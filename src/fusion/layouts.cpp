@@ -91,30 +91,48 @@ class Layouts {
       const auto [first, isNew] = ofRank.emplace(rankOf(b.type), it->second);
       if (!isNew) parent_[find(it->second)] = find(first->second);
     }
-    for (const TileList& list : plan.lists)
-      for (const Stage& s : list.stages)
-        if (s.contraction) vote(plan, s, named);
+    for (const TileList& list : plan.lists) vote(plan, list, named);
   }
 
-  void vote(const GroupPlan& plan, const Stage& s, const std::map<std::string, int>& named) {
-    std::string wanted;  // the space axis of the constant operand, the last of several
+  /// Lanes of a product run along the space axis of its constant operand: what it stores is wanted so, and what stages behind it make of that.
+  void vote(const GroupPlan& plan, const TileList& list, const std::map<std::string, int>& named) {
+    std::map<std::string, size_t> lanes;  // the dimension of a scratch buffer
+    for (const Stage& s : list.stages) {
+      const std::string wanted = s.contraction ? lanesOf(plan, s) : lanesOf(lanes, s);
+      if (wanted.empty()) continue;
+      for (const auto* stores : {&s.inner, &s.outer})
+        for (const StageStore& store : *stores)
+          for (size_t d = 0; d < store.index.size(); d++) {
+            if (!mentions(store.index[d], wanted)) continue;
+            const PlanBuffer& b = plan.buffer(store.buffer);
+            if (b.kind == PlanBuffer::Scratch) lanes[b.name] = d;
+            if (const auto it = named.find(b.name); it != named.end())
+              votes_[it->second][static_cast<int>(d)] += static_cast<double>(b.type.elements());
+          }
+    }
+  }
+  std::string lanesOf(const GroupPlan& plan, const Stage& s) const {
+    std::string wanted;  // the last of several
     for (const Expr& e : loadsOf(s.accumulators[0].values[0])) {
       if (plan.buffer(e.as<Load>()->buffer).kind != PlanBuffer::Constant) continue;
       for (const std::string& v : freeVars(e))
         for (const StageAxis& a : s.axes)
-          if (a.var == v && !a.reduce && a.extent >= kLeastLanes) wanted = v;
+          if (a.var == v && !a.reduce && std::min(a.extent, a.region.size) >= kLeastLanes)
+            wanted = v;
     }
-    if (wanted.empty()) return;
-    const auto cast = [&](const std::string& buffer, const std::vector<Expr>& index,
-                          const std::string& var) {
-      const auto it = named.find(buffer);
-      if (it == named.end()) return;
-      for (size_t d = 0; d < index.size(); d++)
-        if (mentions(index[d], var))
-          votes_[it->second][static_cast<int>(d)] +=
-              static_cast<double>(plan.buffer(buffer).type.elements());
-    };
-    for (const StageStore& store : s.outer) cast(store.buffer, store.index, wanted);
+    return wanted;
+  }
+  /// The axis along which a stage reads such buffers.
+  std::string lanesOf(const std::map<std::string, size_t>& lanes, const Stage& s) const {
+    for (const Expr& e : loadsOf(s)) {
+      const Load& l = *e.as<Load>();
+      const auto it = lanes.find(l.buffer);
+      if (it == lanes.end()) continue;
+      const Var* v = l.index[it->second].as<Var>();
+      for (const StageAxis& a : s.axes)
+        if (v && v->name == a.var && !a.reduce) return a.var;
+    }
+    return {};
   }
 
   void decide() {

@@ -168,6 +168,36 @@ TEST(FusionFuse, ResidualOfWindows) {
   EXPECT_EQ(groupsOf(big.graph), 3u) << plansOf(big);
 }
 
+/// Channels lie side by side between layers, as a convolution's lanes want it, also where a pooling of it is stored instead of what it sums up.
+TEST(FusionFuse, LayoutsFollowAProductThroughWhatIsMadeOfIt) {
+  Model m;
+  const auto layer = [&](Value x, int64_t from, int64_t to, int64_t n) {
+    const Value w = m.b.windows(x, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {n, n}, imm(DType::F32, 0));
+    return m.b.map("max(a, 0)", {m.b.contract("nchwij,ocij->nohw", w, m.weight({to, from, 3, 3}))});
+  };
+  m.b.origin = "convolution";
+  const Value y = layer(m.in("x", {1, 3, 20, 20}), 3, 16, 20);
+  m.b.origin = "pooling";
+  const Value tiles = m.b.windows(y, {2, 2}, {2, 2}, {1, 1}, {0, 0}, {10, 10}, imm(DType::F32, 0));
+  const Value pooled = m.b.reshape(m.b.reduce("max", tiles, {4, 5}), {1, 16, 10, 10});
+  m.b.origin = "next";
+  m.b.graph.outputs = {layer(pooled, 16, 16, 10)};
+  Target target = findTarget("cpu:avx512");
+  target.cores = 2;  // more would have tiles of a few channels
+  FusionOptions options;
+  options.force = {{"convolution", "pooling"}};
+  options.cut = {{"pooling", "next"}};
+  const Fused f = fuse(m.b.graph, target, options);
+  ASSERT_EQ(groupsOf(f.graph), 2u) << plansOf(f);
+  for (const Node& n : f.graph.nodes)
+    if (const Group* group = n.as<Group>())
+      for (const PlanBuffer& b : group->plan->buffers)
+        if (b.type.shape == std::vector<Expr>{1, 16, 10, 10} && b.kind == PlanBuffer::Input) {
+          EXPECT_EQ(b.order, (std::vector<int>{0, 2, 3, 1})) << plansOf(f);
+        }
+  expectSame(m.b.graph, f);
+}
+
 TEST(FusionFuse, DiamondsAndTwoReadersAreOneKernel) {
   Model diamond;
   const Value x = diamond.in("x", {64, 64});
