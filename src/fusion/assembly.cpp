@@ -200,6 +200,8 @@ class Assembly {
           store.buffer = it->second;
       }
       stores.insert(stores.end(), more.begin(), more.end());
+      // What is always stored comes first: what that computed serves what some tiles store.
+      std::ranges::stable_partition(stores, [](const StageStore& store) { return !store.guard; });
     }
   }
 

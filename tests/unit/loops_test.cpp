@@ -125,6 +125,28 @@ TEST(Loops, AStoreForgetsWhatItMayHaveChanged) {
   EXPECT_EQ(lines(ir, {"= load <8 x float>"}), 4) << ir;  // x once, y twice, z once
 }
 
+/// What all tiles need and one of them stores is computed no more often than what nobody stores.
+TEST(Loops, WhatOneTileStoresIsNotComputedForThat) {
+  const auto roots = [](const char* results) {
+    const Graph g =
+        parseGraph(fmt::format("graph (x: f32[1x128], w: f32[128x512]) {{\n"
+                               "  %2 = map (x) {{ sqrt($0) }} : f32[1x128]\n"
+                               "  %3 = contract %2, w mk,kn->mn : f32[1x512]\n  return {}\n}}\n",
+                               results),
+                   "case");
+    const Target target = findTarget("cpu:avx512");
+    const PlanResult r = planGroup(g, target, {});
+    EXPECT_EQ(toText(*r.plan).find("if t0 == 0") != std::string::npos,
+              std::string_view(results) == "%3, %2")
+        << toText(*r.plan);
+    const LoweredKernel k = lowerGroup(*r.plan, target, "k");
+    return lines(emitLlvm(k.module, k.kernel(), target, FastMath::None).text,
+                 {"= call ", "@llvm.sqrt"});
+  };
+  EXPECT_GT(roots("%3"), 0);
+  EXPECT_EQ(roots("%3, %2"), roots("%3"));
+}
+
 // ---- scalar promotion
 
 /// An element outside of registers that a serial loop both reads and writes though its place doesn't change in it; "" where there is none.
