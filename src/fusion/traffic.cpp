@@ -93,14 +93,19 @@ class ListTraffic {
         innermost ? static_cast<int64_t>(kLine) / bytes(set_.buffers[b].type.dtype) : 0;
     double gaps = 1, touched = touchedOf(g_, tiled_.regions, b, d, slack);
     int moving = -1;
+    std::vector<int> inside;  // the shortest steps first: they fill what longer ones leave between
     for (size_t k = 0; k < tiled_.tiling.order.size(); k++) {
       const int j = tiled_.tiling.order[k];
-      const int64_t c = s.coefficients[static_cast<size_t>(j)];
-      if (c == 0) continue;
-      if (k < loop) {
+      if (s.coefficients[static_cast<size_t>(j)] == 0) continue;
+      if (k < loop)
         moving = j;
-        continue;
-      }
+      else
+        inside.push_back(j);
+    }
+    std::ranges::stable_sort(
+        inside, {}, [&](int j) { return std::abs(s.coefficients[static_cast<size_t>(j)]); });
+    for (const int j : inside) {
+      const int64_t c = s.coefficients[static_cast<size_t>(j)];
       touched *= static_cast<double>(counts_[static_cast<size_t>(j)]);
       const int64_t far = c * (counts_[static_cast<size_t>(j)] - 1);
       if (std::abs(c) > high - low)

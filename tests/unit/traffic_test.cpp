@@ -1,5 +1,6 @@
 // Main-memory traffic as `explain` shows it: near the least there can be where memory is the limit, and far below unfused for chains.
 #include "../evaluators.h"
+#include "fusion/plan_body.h"
 #include "runtime/report.h"
 
 namespace tektite {
@@ -96,10 +97,33 @@ TEST(Traffic, IsNearTheLeastAndFarBelowUnfused) {
     const auto program = compile(g, fused), apart = compile(g, unfused);
     const Report r = makeReport(*program, apart.get());
     EXPECT_LE(static_cast<double>(r.bytes), 1.1 * static_cast<double>(r.bytesMinimum)) << c.name;
+    EXPECT_GE(r.bytes, r.bytesMinimum) << c.name;
     EXPECT_GE(static_cast<double>(r.bytesUnfused), c.least * static_cast<double>(r.bytes))
         << c.name;
     EXPECT_LE(r.peakBytes, r.peakBytesUnfused) << c.name;
   }
+}
+
+/// Tiles are cut along groups and along the channels of a group, both of them along one axis of the result: all of it is written.
+TEST(Traffic, ResultsOfTilesWithinTilesAreWrittenWhole) {
+  const Graph g = parseGraph(R"(graph (x: f32[4x96x80x80], s: f32[96x1x1]) {
+  %2 = view x (d0, d1, d2) -> (d0, d1 * 8 + d2 // 6400, d2 // 80 % 80, d2 % 80) : f32[4x12x51200]
+  %3 = reduce sum %2 axes=[2] : f32[4x12x1]
+  %4 = map (%2, %3) { $0 - $1 / 51200 } : f32[4x12x51200]
+  %5 = map (%4) { $0 * $0 } : f32[4x12x51200]
+  %6 = reduce sum %5 axes=[2] : f32[4x12x1]
+  %7 = map (%4, %6) { $0 / sqrt($1 / 51200 + 0.00001) } : f32[4x12x51200]
+  %8 = view %7 (d0, d1, d2, d3) -> (d0, d1 // 8, d1 % 8 * 6400 + d2 * 80 + d3) : f32[4x96x80x80]
+  %9 = map (%8, s) { $0 * $1 * sigmoid($0 * $1) } : f32[4x96x80x80]
+  return %9
+})",
+                             "groups");
+  const PlanResult r = planGroup(g, findTarget("gpu-class"), {});
+  ASSERT_TRUE(r.plan) << toText(r.refusal);
+  int along = 0;  // tile axes
+  for (const TileAxis& t : r.plan->lists[0].tiles) along += t.count() > 1;
+  EXPECT_EQ(along, 3) << toText(*r.plan);
+  EXPECT_EQ(r.plan->cost.bytesWritten, 4 * 4 * 96 * 80 * 80) << toText(*r.plan);
 }
 
 }  // namespace
