@@ -72,11 +72,11 @@ class ExplicitEvaluation {
   // Seconds, were there only one core, all executions together.
   std::vector<double> line_;  // [depth] of what the program waits for there
   std::vector<std::map<std::string, double>>
-      beside_;                 // [depth] of engines that bring what the next tile of the loop wants, or
-                               // take what the last one made
-  size_t at_ = 0;              // the depth that is counted
-  double behind_ = 0;          // of what the last tile does behind the wait for all (Tiling::sync)
-  std::vector<bool> waited_;   // [buffer] it is used there
+      beside_;         // [depth] of engines that bring what the next tile of the loop wants, or
+                       // take what the last one made
+  size_t at_ = 0;      // the depth that is counted
+  double behind_ = 0;  // of what the last tile does behind the wait for all (Tiling::sync)
+  std::vector<bool> waited_;  // [buffer] it is used there
   // [buffer] the next tile's part comes while this one runs, or the last one's goes
   std::vector<bool> doubled_;
   std::set<std::pair<size_t, bool>>

@@ -144,9 +144,7 @@ Facts::Known Facts::compute(const Expr& e) {
                    Interval in = t1 != tighter_.end() ? t1->second : ranged ? t2->second : whole(t);
                    return {{clamp(in.low), clamp(in.high)}, !ranged && v.name[0] == '$', false};
                  },
-                 [&](const Load&) -> Known {
-                   return {whole(t), true, false};
-                 },
+                 [&](const Load&) -> Known { return {whole(t), true, false}; },
                  [&](const Cast& c) -> Known {
                    if (isFloat(c.arg.type())) return {whole(t), true, false};
                    const Known arg = known(c.arg);

@@ -257,7 +257,8 @@ void DmaLowering::bringRings(int depth, Block& out) {
 void DmaLowering::loop(int depth, Block& out) {
   const TileAxis& t = list_->tiles[depth];
   Block body, taken;
-  std::map<std::string, int64_t> beside;  // operations of one tile that may be under way in the next
+  std::map<std::string, int64_t>
+      beside;  // operations of one tile that may be under way in the next
   for (const PlanBuffer* b : scratch_) {
     if (b->depth != depth + 1 || !doubled_.count(b->name)) continue;
     out.push_back(allocate(*b));

@@ -360,10 +360,10 @@ std::string gatedLayers(int layers) {
   const char *const narrow = "1x32x1024", *const wide = "1x64x1024";
   sum = product("x", "ncp,oc", "32x1", narrow);
   for (int layer = 0; layer < layers; layer++) {
-    const std::string windows = add(
-        fmt::format("view {} (d0, d1, d2, d3) -> (0, d1, d2 + d3 * {} - {}) fill=0", sum,
-                    1 << layer % 6, 1 << layer % 6),
-        "1x32x1024x2");
+    const std::string windows =
+        add(fmt::format("view {} (d0, d1, d2, d3) -> (0, d1, d2 + d3 * {} - {}) fill=0", sum,
+                        1 << layer % 6, 1 << layer % 6),
+            "1x32x1024x2");
     const std::string both = product(windows, "ncpi,oci", "64x32x2", wide),
                       a = add("view " + both + " (d0, d1, d2) -> (0, d1, d2)", narrow),
                       b = add("view " + both + " (d0, d1, d2) -> (0, d1 + 32, d2)", narrow),
