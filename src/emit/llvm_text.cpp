@@ -35,6 +35,22 @@ bool sumsProducts(const Block& body) {
   return found;
 }
 
+/// Vectors of the largest array that is kept in registers.
+int64_t largestTile(const Block& body, const Target& target) {
+  int64_t most = 0;
+  Path path;
+  walk(body, path,
+       {[&](const Stmt& s, Path&) {
+          const Alloc* a = s.as<Alloc>();
+          if (!a || a->buffer.space != "reg") return;
+          int64_t size = bytes(a->buffer.type);
+          for (const Expr& e : a->buffer.shape) size *= asInteger(e).value_or(0);
+          most = std::max(most, size / target.vectorBytes);
+        },
+        {}});
+  return most;
+}
+
 void control(FunctionText& text, std::string_view instruction, std::string_view place) {
   text.call("", "void", fmt::format("llvm.x86.sse.{}", instruction), fmt::format("ptr {}", place),
             "ptr");
@@ -161,8 +177,8 @@ std::string KernelWriter::gridFunction(const Grid& g) {
   const std::string loop = text.fresh("tile"), next = text.fresh("tile.next"),
                     done = text.fresh("tile.end");
   const std::string before = text.fresh("tiles");
-  const bool zeroes =
-      mode_ != FastMath::None && target_.triple.starts_with("x86_64") && sumsProducts(g.body);
+  const bool sums = sumsProducts(g.body);
+  const bool zeroes = sums && mode_ != FastMath::None && target_.triple.starts_with("x86_64");
   if (zeroes) subnormalsAreZero(text);
   text.branch(text.set("any", "icmp slt i64 %.begin, %.end"), before, done);
   text.start(before);
@@ -210,8 +226,10 @@ std::string KernelWriter::gridFunction(const Grid& g) {
   if (zeroes) subnormalsAsBefore(text);
   text.line("ret void");
   needs_.scratchBytes = std::max(needs_.scratchBytes, body.scratchPeak());
-  functions_ += text.text(fmt::format("define internal void @{}({}) {}", name, parameters(meets),
-                                      attributes(target_))) +
+  const bool full = sums && 2 * largestTile(g.body, target_) > target_.vectorRegisters;
+  functions_ += text.text(fmt::format("define internal void @{}({}) {}{}", name, parameters(meets),
+                                      attributes(target_),
+                                      full ? fmt::format(" \"{}\"", kSumsFillRegisters) : "")) +
                 "\n";
   return name;
 }
