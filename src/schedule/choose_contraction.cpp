@@ -21,7 +21,8 @@ constexpr int64_t kNextRows =
     2;  // steps of so many rows of an operand are still neighbours in memory
 constexpr int64_t kRound =
     64;  // multiplications of vectors in a round of the loop (Golden Cove, 1024 steps: 8x32 79 -> 87 % of the peak, 6x64 81 -> 89)
-constexpr int64_t kMostSteps = 4;
+constexpr int64_t kMostSteps =
+    4;  // where beside the sums there is room for a step's vectors, the broadcast and some of the next step's
 constexpr double kPageSlots = 16;     // of a line from beyond L2 that no prefetcher expects
 constexpr double kNearPageSlots = 3;  // of one in L2
 constexpr int64_t kFarStep = 1024;    // bytes
@@ -244,7 +245,8 @@ std::vector<TileLoad> loadsAlong(const std::vector<StageAccess>& accesses, const
 int64_t roundOf(const Stage& stage, const StageSchedule& s, const Target& target) {
   const int tile = s.vectors * s.unroll, axis = s.order.empty() ? -1 : s.order.back();
   if (tile < 2 || s.slide || axis < 0 || !stage.axes[axis].reduce || axis == s.dotAxis ||
-      axis == s.vectorAxis || tile + 2 * s.vectors > target.vectorRegisters ||
+      axis == s.vectorAxis ||
+      tile + std::max(2 * s.vectors, s.vectors + 3) > target.vectorRegisters ||
       !isConstant(stage.axes[axis].region.base, 0) ||
       stage.axes[axis].region.size < stage.axes[axis].extent)
     return 1;
