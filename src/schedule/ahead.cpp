@@ -98,7 +98,8 @@ std::pair<size_t, Expr> bestPlace(const GroupPlan& plan, const TileList& list,
 std::string panelsAhead(const GroupPlan& plan, const Stage& stage, const StageSchedule& s,
                         const Target& target) {
   if (!stage.contraction || s.vectorAxis < 0) return {};
-  const Level& far = target.level("l3") ? *target.level("l3") : *target.level("main");
+  const Level* l3 = target.level("l3");
+  const Level& far = l3 ? *l3 : target.levels.back();
   const double wait = target.vectorBytes * target.hertz / far.bytesPerSecond;  // for a vector
   const StageAxis& lanes = stage.axes[static_cast<size_t>(s.vectorAxis)];
   for (const Expr& e : loadsOf(stage)) {
