@@ -187,8 +187,8 @@ void addKernels(const Prepared& p, bool unfused, Team& team, Profile& profile) {
       const Group* group = node.as<Group>();
       if (!group) continue;
       const Hash hash = group->body->hash();
+      profile.names.emplace(hash, node.origin);
       const auto [it, isNew] = profile.seconds.emplace(hash, seconds[i]);
-      if (isNew) profile.names[hash] = node.origin;
       if (!isNew) it->second = std::min(it->second, seconds[i]);
     }
   }

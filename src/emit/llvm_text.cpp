@@ -41,11 +41,8 @@ int64_t largestTile(const Block& body, const Target& target) {
   Path path;
   walk(body, path,
        {[&](const Stmt& s, Path&) {
-          const Alloc* a = s.as<Alloc>();
-          if (!a || a->buffer.space != "reg") return;
-          int64_t size = bytes(a->buffer.type);
-          for (const Expr& e : a->buffer.shape) size *= asInteger(e).value_or(0);
-          most = std::max(most, size / target.vectorBytes);
+          if (const Alloc* a = s.as<Alloc>(); a && a->buffer.space == "reg")
+            most = std::max(most, bytesOf(a->buffer) / target.vectorBytes);
         },
         {}});
   return most;

@@ -73,6 +73,12 @@ void walk(const Block& block, Path& path, const Walk& visit) {
   path.names.resize(outer);
 }
 
+int64_t bytesOf(const Buffer& b) {
+  int64_t n = bytes(b.type);
+  for (const Expr& e : b.shape) n *= asInteger(e).value_or(0);
+  return n;
+}
+
 void eachExpr(const Stmt& s, const std::function<void(const Expr&)>& see) {
   const auto all = [&](const std::vector<Expr>& list) {
     for (const Expr& e : list) see(e);

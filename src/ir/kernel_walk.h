@@ -36,6 +36,9 @@ struct Walk {
 };
 void walk(const Block& block, Path& path, const Walk& visit);
 
+/// Of a buffer whose shape is numbers; 0 where an extent isn't one.
+int64_t bytesOf(const Buffer&);
+
 /// Every expression of a statement itself (not of its body): extents, conditions, indices, values, shapes.
 void eachExpr(const Stmt& s, const std::function<void(const Expr&)>& see);
 const Block* bodyOf(const Stmt& s);  ///< of a block, loop or if; else null

@@ -13,12 +13,6 @@
 namespace tektite {
 namespace {
 
-int64_t bytesOf(const Buffer& b) {
-  int64_t n = bytes(b.type);
-  for (const Expr& e : b.shape) n *= asInteger(e).value_or(0);
-  return n;
-}
-
 Block renamed(const Block& block, const std::map<std::string, std::string>& names) {
   const auto to = [&](std::string& name) {
     if (const auto it = names.find(name); it != names.end()) name = it->second;

@@ -2,10 +2,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "backends/npu/simulate.h"
-#include "fusion/fuse.h"
+#include "counted_kernels.h"
 #include "golden.h"
-#include "lower/dma.h"
 #include "passes/pass.h"
 
 namespace tektite {
@@ -40,19 +38,13 @@ TEST(Counted, ExplicitMemoriesMoveWhatIsPlanned) {
     for (const char* machine : {"npu:neuroncore2", "npu:ethos-u85-1024"})
       for (const bool unfused : {false, true}) {
         const Target target = findTarget(machine);
-        FusionOptions options;
-        options.unfused = unfused;
-        for (const Node& n : fuse(g, target, options).graph.nodes) {
-          const Group* group = n.as<Group>();
-          if (!group) continue;
-          const LoweredKernel k = lowerExplicit(*group->plan, target, "k");
-          const Simulated counted = countKernel(k.module, k.kernel(), target, {});
-          EXPECT_EQ(counted.bytesRead, group->plan->cost.bytesRead)
+        for (const auto& [plan, counted] : countedKernels(g, target, unfused)) {
+          EXPECT_EQ(counted.bytesRead, plan->cost.bytesRead)
               << name << " on " << machine << (unfused ? ", unfused" : "") << "\n"
-              << toText(*group->plan);
-          EXPECT_EQ(counted.bytesWritten, group->plan->cost.bytesWritten)
+              << toText(*plan);
+          EXPECT_EQ(counted.bytesWritten, plan->cost.bytesWritten)
               << name << " on " << machine << (unfused ? ", unfused" : "") << "\n"
-              << toText(*group->plan);
+              << toText(*plan);
           kernels++;
         }
       }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "backends/npu/simulate.h"
+#include "counted_kernels.h"
 #include "fusion/fuse.h"
 #include "ir/graph_eval.h"
 #include "ir/kernel_eval.h"
@@ -386,18 +387,11 @@ TEST(NpuCount, WhatIsCutForMemoryFits) {
   const Target t = machine("npu:ethos-u65-512", scratch);
   const Graph g = parseGraph(gatedLayers(12), "test");
   double cycles[2] = {};
-  for (const bool unfused : {false, true}) {
-    FusionOptions options;
-    options.unfused = unfused;
-    for (const Node& n : fuse(g, t, options).graph.nodes) {
-      const Group* group = n.as<Group>();
-      if (!group) continue;
-      const LoweredKernel k = lowerExplicit(*group->plan, t, "k");
-      const Simulated counted = countKernel(k.module, k.kernel(), t, {});
-      EXPECT_LE(counted.scratchPeak, scratch) << toText(*group->plan);
+  for (const bool unfused : {false, true})
+    for (const auto& [plan, counted] : countedKernels(g, t, unfused)) {
+      EXPECT_LE(counted.scratchPeak, scratch) << toText(*plan);
       cycles[unfused] += counted.cycles;
     }
-  }
   EXPECT_LT(cycles[false], cycles[true]);
 }
 
