@@ -75,7 +75,10 @@ class TilingCosts::Evaluation {
 
   Tiled& of(const Tiling& t) {
     steps += static_cast<int64_t>(g_.stages.size());
-    if (explicit_) return out_ = explicit_->of(t);
+    if (explicit_) {
+      explicit_->of(t, out_);
+      return out_;
+    }
     out_.tiling = t;
     out_.cost = {};
     inferRegions(g_, t.tile, -1, out_.regions);

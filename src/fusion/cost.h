@@ -66,20 +66,16 @@ class TilingCosts {
   std::unique_ptr<Evaluation> impl_;
 };
 
-struct ExplicitFacts;
+class ExplicitEvaluation;
 /// The same where tiles work on copies in explicit memories: bytes are what the copies move (fusion/explicit.cpp).
 class ExplicitCosts {
  public:
   ExplicitCosts(const GroupShape&, const StageSet&, const std::vector<StageWork>&, const Target&);
   ~ExplicitCosts();
-  Tiled of(const Tiling&) const;
+  void of(const Tiling&, Tiled& out);  ///< into the memory that it has
 
  private:
-  const GroupShape& g_;
-  const StageSet& set_;
-  const std::vector<StageWork>& work_;
-  const Target& target_;
-  std::unique_ptr<const ExplicitFacts> facts_;
+  std::unique_ptr<ExplicitEvaluation> evaluation_;
 };
 
 /// Seconds that one core, or all, need to move bytes of a tensor of `tensorBytes` to or from the level where it rests.

@@ -12,10 +12,28 @@ constexpr double kOverflowSeconds = 1e3;
 
 }  // namespace
 
-Tiled ExplicitEvaluation::run() {
+void ExplicitEvaluation::begin(const Tiling& t) {
+  out_.tiling = t;
+  out_.cost = {};
+  out_.warm = out_.overflow = 0;
+  inferRegions(g_, t.tile, t.sliding, out_.regions);
+  counts_.clear();
+  for (size_t j = 0; j < t.tile.size(); j++) {
+    const int64_t extent = g_.stages[g_.root].extents[g_.rootAxes[j]];
+    counts_.push_back(
+        std::max<int64_t>(1, (extent + t.tile[j] - 1) / std::max<int64_t>(t.tile[j], 1)));
+  }
+  waits_.clear();
+  behind_ = total_ = base_ = 0;
+}
+
+void ExplicitEvaluation::run(const Tiling& t, Tiled& out) {
+  std::swap(out_, out);
+  begin(t);
   warm();
   grid();
   depths();
+  places();
   sides();
   spaces();
   widen();
@@ -43,7 +61,10 @@ Tiled ExplicitEvaluation::run() {
                         target_.lanes(4) * target_.cores;
   c.mostRecompute = std::max(1.3, base_ > 0 ? 1 + launch / base_ : 1);
   if (out_.overflow > 0) c.seconds += kOverflowSeconds;
-  return std::move(out_);
+  out_.space.resize(space_.size());
+  for (size_t b = 0; b < space_.size(); b++)
+    out_.space[b] = isBrought(b) ? m_.level(space_[b]).name : "";
+  std::swap(out_, out);
 }
 
 void ExplicitEvaluation::warm() {
@@ -86,6 +107,7 @@ int ExplicitEvaluation::depthOf(const std::vector<Span>& spans) const {
 }
 
 void ExplicitEvaluation::depths() {
+  out_.depth.clear();
   for (const auto& axes : out_.regions.stages) out_.depth.push_back(depthOf(axes));
   out_.held.assign(g_.buffers.size(), 0);
   for (size_t b = 0; b < g_.buffers.size(); b++) {
@@ -120,13 +142,23 @@ double ExplicitEvaluation::meanSize(const Span& s, int64_t extent) const {
     return static_cast<double>(std::clamp<int64_t>(
         std::min(s.base + s.size, extent) - std::max<int64_t>(s.base, 0), 0, extent));
   const int64_t first = tile == out_.tiling.sliding ? -out_.warm : 0;
-  if (counts_[tile] > 4096) return whole;
+  const int64_t last = counts_[tile] - 1;
+  if (last >= 4096) return whole;
+  const int64_t step = std::abs(s.coefficients[tile]),
+                base =
+                    s.base + (s.coefficients[tile] < 0 ? s.coefficients[tile] * (first + last) : 0);
   int64_t sum = 0;
-  for (int64_t t = first; t < counts_[tile]; t++) {
-    const int64_t begin = s.base + s.coefficients[tile] * t;
-    sum += std::max<int64_t>(0, std::min(begin + s.size, extent) - std::max<int64_t>(begin, 0));
+  for (int64_t t = first; t <= last; t++) {
+    const int64_t begin = base + step * t;
+    if (begin >= 0 && begin + s.size <= extent) {  // so are all up to where the axis ends
+      const int64_t inside = std::min(last, (extent - s.size - base) / step) - t + 1;
+      sum += inside * std::max<int64_t>(0, s.size);
+      t += inside - 1;
+    } else {
+      sum += std::max<int64_t>(0, std::min(begin + s.size, extent) - std::max<int64_t>(begin, 0));
+    }
   }
-  return static_cast<double>(sum) / static_cast<double>(counts_[tile] - first);
+  return static_cast<double>(sum) / static_cast<double>(last + 1 - first);
 }
 
 double ExplicitEvaluation::meanPart(const std::vector<Span>& spans,
@@ -136,8 +168,29 @@ double ExplicitEvaluation::meanPart(const std::vector<Span>& spans,
   return n;
 }
 
+Memories::Memories(const Target& t) {
+  for (const Level& l : t.levels) levels_.push_back(&l);
+  std::ranges::sort(levels_, {}, &Level::name);
+  const auto of = [&](const std::string& name) {
+    const auto at = std::ranges::find(levels_, name, &Level::name);
+    return at == levels_.end() ? kNone : static_cast<int>(at - levels_.begin());
+  };
+  main = of("main"), scratch = of(t.scratch), operands = of(t.operands), weights = of(t.weights);
+  left = of(t.matrix.left), right = of(t.matrix.right), result = of(t.matrix.result);
+  std::set<std::string> names{""};  // of what no path is for
+  for (const MemoryPath& p : t.paths) names.insert(p.engine);
+  engines_ = names.size();
+  for (const Level* from : levels_)
+    for (const Level* to : levels_) {
+      const MemoryPath* p = t.path(from->name, to->name);
+      const auto engine = names.find(p ? p->engine : "");
+      ways_.push_back({p, static_cast<size_t>(std::distance(names.begin(), engine))});
+    }
+}
+
 ExplicitFacts::ExplicitFacts(const StageSet& set, const Target& target)
-    : stores(set.buffers.size()) {
+    : memories(target), stores(set.buffers.size()) {
+  for (const PlanBuffer& b : set.buffers) elementBytes.push_back(bytes(b.type.dtype));
   std::unordered_map<std::string_view, int> number;
   for (const PlanBuffer& b : set.buffers) number.emplace(b.name, static_cast<int>(number.size()));
   const auto of = [&](const std::string& name) {
@@ -226,14 +279,8 @@ void ExplicitFacts::touched(const Stage& s,
 
 ExplicitCosts::ExplicitCosts(const GroupShape& g, const StageSet& set,
                              const std::vector<StageWork>& work, const Target& target)
-    : g_(g),
-      set_(set),
-      work_(work),
-      target_(target),
-      facts_(std::make_unique<ExplicitFacts>(set, target)) {}
+    : evaluation_(std::make_unique<ExplicitEvaluation>(g, set, work, target)) {}
 ExplicitCosts::~ExplicitCosts() = default;
-Tiled ExplicitCosts::of(const Tiling& t) const {
-  return ExplicitEvaluation(g_, set_, work_, *facts_, t, target_).run();
-}
+void ExplicitCosts::of(const Tiling& t, Tiled& out) { evaluation_->run(t, out); }
 
 }  // namespace tektite

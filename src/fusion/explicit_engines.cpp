@@ -13,30 +13,26 @@ constexpr double kDirectFactor = 8;  // an element that is fetched by itself, in
 
 }  // namespace
 
-double ExplicitEvaluation::moveSeconds(const std::string& from, const std::string& to,
-                                       double bytes) const {
-  const MemoryPath* p = target_.path(from, to);
-  if (!p) p = target_.path("main", target_.scratch);
+double ExplicitEvaluation::moveSeconds(int from, int to, double bytes) const {
+  const MemoryPath* p = m_.path(from, to);
+  if (!p) p = m_.path(m_.main, m_.scratch);
   return p->startSeconds / p->channels + (bytes + p->halfBytes) / p->bytesPerSecond;
 }
 
-void ExplicitEvaluation::moveBytes(const std::string& from, const std::string& to, double times,
-                                   double each) {
+void ExplicitEvaluation::moveBytes(int from, int to, double times, double each) {
   wait(times * (moveSeconds(from, to, each) + target_.latencySeconds));
 }
 
 void ExplicitEvaluation::bringOrTake(size_t b, int depth, double each) {
   const bool takes = set_.buffers[b].kind == PlanBuffer::Output, beside = doubled_[b];
-  const std::string &near = out_.space[b], main = "main";
-  const std::string &from = takes ? near : main, &to = takes ? main : near;
+  const int from = takes ? space_[b] : m_.main, to = takes ? m_.main : space_[b];
   if (takes && !beside) return moveBytes(from, to, executions(depth), each);
   const double one = moveSeconds(from, to, each);
   at_ = static_cast<size_t>(beside ? depth - 1 : depth);
   if (waits_.emplace(at_, takes).second)
     wait(executions(static_cast<int>(at_)) * target_.latencySeconds);
   if (!beside) return wait(executions(depth) * one);
-  const MemoryPath* p = target_.path(from, to);
-  beside_[static_cast<size_t>(depth)][p ? p->engine : ""] += executions(depth) * one;
+  beside_[static_cast<size_t>(depth)][m_.engine(from, to)] += executions(depth) * one;
 }
 
 double ExplicitEvaluation::pipelined() const {
@@ -44,8 +40,7 @@ double ExplicitEvaluation::pipelined() const {
   for (size_t depth = line_.size(); depth-- > 0;) {
     inside += line_[depth];
     double most = 0, all = 0;
-    for (const auto& [engine, seconds] : beside_[depth])
-      most = std::max(most, seconds), all += seconds;
+    for (const double seconds : beside_[depth]) most = std::max(most, seconds), all += seconds;
     if (all == 0) continue;
     const int d = static_cast<int>(depth);
     const double tiles = executions(d) / executions(d - 1);
@@ -55,16 +50,17 @@ double ExplicitEvaluation::pipelined() const {
 }
 
 double ExplicitEvaluation::busiest() const {
-  std::map<std::string, double> busy;
+  std::vector<double> busy(m_.engines());
   double most = 0;
   for (const auto& engines : beside_)
-    for (const auto& [engine, seconds] : engines) most = std::max(most, busy[engine] += seconds);
+    for (size_t e = 0; e < engines.size(); e++) most = std::max(most, busy[e] += engines[e]);
   return most;
 }
 
 void ExplicitEvaluation::engines() {
   line_.assign(tiling().order.size() + 1, 0);
-  beside_.assign(line_.size(), {});
+  beside_.resize(line_.size());
+  for (auto& engines : beside_) engines.assign(m_.engines(), 0);
   oneSide(false);
   if (tiling().sync < 0) return;
   std::vector<double> before = std::exchange(line_, std::vector<double>(line_.size()));
@@ -76,7 +72,7 @@ void ExplicitEvaluation::engines() {
 
 void ExplicitEvaluation::oneSide(bool behind) {
   for (size_t b = 0; b < g_.buffers.size(); b++) {
-    if (isScratch(b) || out_.space[b].empty() || waited_[b] != behind) continue;
+    if (isScratch(b) || !isBrought(b) || waited_[b] != behind) continue;
     const bool output = set_.buffers[b].kind == PlanBuffer::Output;
     std::vector<Span> part = out_.regions.buffers[b];
     const int ring = out_.regions.ring[b];
@@ -87,7 +83,7 @@ void ExplicitEvaluation::oneSide(bool behind) {
     }
     at_ = static_cast<size_t>(depth);
     if (behind) depth--;
-    const double each = meanPart(part, g_.buffers[b]) * bytes(set_.buffers[b].type.dtype);
+    const double each = meanPart(part, g_.buffers[b]) * static_cast<double>(facts_.elementBytes[b]);
     count(output, executions(depth) * each);
     bringOrTake(b, depth, each);
   }
@@ -124,13 +120,13 @@ void ExplicitEvaluation::stage(size_t s) {
       const double size = outer * bytes(set_.stages[s].accumulators[0].combine.types[0]);
       count(true, size);
       count(false, size);
-      moveBytes(target_.matrix.result, "main", tiles, size / tiles);
-      moveBytes("main", target_.scratch, tiles, size / tiles);
+      moveBytes(m_.result, m_.main, tiles, size / tiles);
+      moveBytes(m_.main, m_.scratch, tiles, size / tiles);
     } else if (split()) {
       return;
     }
     for (const Touch& t : shape.writes)
-      if (facts_.operands[s].sums >= 0 && out_.space[t.buffer] == target_.matrix.result) return;
+      if (facts_.operands[s].sums >= 0 && space_[t.buffer] == m_.result) return;
     if (!goesOut(s)) vector(facts_.outer[s], tiles, outer);
     return;
   }
@@ -141,23 +137,22 @@ void ExplicitEvaluation::stage(size_t s) {
 
 void ExplicitEvaluation::direct(size_t s, double points, double outer) {
   const auto one = [&](const Touch& t, bool written, double n) {
-    if (isScratch(t.buffer) || !out_.space[t.buffer].empty() || (facts_.moves[s] && !written))
-      return;
-    const double size = n * bytes(set_.buffers[t.buffer].type.dtype);
+    if (isScratch(t.buffer) || isBrought(t.buffer) || (facts_.moves[s] && !written)) return;
+    const double size = n * static_cast<double>(facts_.elementBytes[t.buffer]);
     count(written, size);
     if (written)
-      moveBytes(target_.scratch, "main", 1, size * kDirectFactor);
+      moveBytes(m_.scratch, m_.main, 1, size * kDirectFactor);
     else
-      moveBytes("main", target_.scratch, 1, size * kDirectFactor);
+      moveBytes(m_.main, m_.scratch, 1, size * kDirectFactor);
   };
   for (const Touch& t : g_.stages[s].reads) one(t, false, points);
   const std::vector<Touch>& writes = g_.stages[s].writes;
   for (size_t w = 0; w < writes.size(); w++) {
     const Touch& t = writes[w];
     if (storedByUnit(static_cast<size_t>(t.buffer))) {
-      const double size = outer * bytes(set_.buffers[t.buffer].type.dtype);
+      const double size = outer * static_cast<double>(facts_.elementBytes[t.buffer]);
       count(true, size);
-      moveBytes(target_.matrix.result, "main", 1, size);
+      moveBytes(m_.result, m_.main, 1, size);
     } else {
       one(t, true, w < set_.stages[s].inner.size() ? points : outer);
     }
@@ -167,13 +162,13 @@ void ExplicitEvaluation::direct(size_t s, double points, double outer) {
 bool ExplicitEvaluation::movesFromMain(size_t s, double runs) {
   const Touch& t = g_.stages[s].reads[0];
   if (isScratch(t.buffer)) return false;
-  double each = bytes(set_.buffers[t.buffer].type.dtype);
+  double each = static_cast<double>(facts_.elementBytes[t.buffer]);
   for (size_t d = 0; d < t.dims.size(); d++) {
     const int64_t extent = g_.buffers[t.buffer][d];
     each *= meanSize(spanOf(t.dims[d], out_.regions.stages[s], extent), extent);
   }
   count(false, runs * each);
-  moveBytes("main", target_.scratch, runs, each);
+  moveBytes(m_.main, m_.scratch, runs, each);
   return true;
 }
 
@@ -185,15 +180,15 @@ bool ExplicitEvaluation::goesOut(size_t s) const {
   };
   if (touched.empty() || facts_.operands[s].sums >= 0) return false;
   for (const int b : touched)
-    if (b < 0 || out_.space[static_cast<size_t>(b)] != target_.scratch) return false;
+    if (b < 0 || space_[static_cast<size_t>(b)] != m_.scratch) return false;
   return std::ranges::none_of(std::span(touched).subspan(1),
                               [&](int b) { return memory(b) == memory(touched[0]); });
 }
 
 int64_t ExplicitEvaluation::roomForSums(size_t s) const {
   const int sums = facts_.operands[s].sums;
-  const bool carried = sums >= 0 && out_.space[static_cast<size_t>(sums)] == target_.matrix.result;
-  const bool others = std::ranges::count(out_.space, target_.matrix.result) > 0;
+  const bool carried = sums >= 0 && space_[static_cast<size_t>(sums)] == m_.result;
+  const bool others = std::ranges::count(space_, m_.result) > 0;
   return tektite::roomForSums({carried, others, goesOut(s)}, target_);
 }
 
@@ -244,13 +239,13 @@ double ExplicitEvaluation::product(size_t s, double runs) {
     for (size_t k = t.around.size() - static_cast<size_t>(t.together); k < t.around.size(); k++)
       gathered *= of(t.around[k]);
   }
-  const MatrixUnit& unit = target_.matrix;
   const int element = bytes(p.left.type());
   const double multiply = productSeconds(target_, t.each, m, n, k, element);
-  const double feed = moveSeconds(target_.operands, unit.left, m * k * (t.each ? n : 1) * element) +
-                      moveSeconds(target_.operands, unit.right, n * k * element);
+  const double feed = moveSeconds(m_.operands, m_.left, m * k * (t.each ? n : 1) * element) +
+                      moveSeconds(m_.operands, m_.right, n * k * element);
   if (goesOut(s)) {  // all three at once
-    const double each = bytes(set_.buffers[static_cast<size_t>(facts_.scaled[s][0])].type.dtype);
+    const double each =
+        static_cast<double>(facts_.elementBytes[static_cast<size_t>(facts_.scaled[s][0])]);
     const double out = outputSeconds(target_, m * n * each);
     const double longest = std::max({steps * feed, steps * multiply, out});
     wait(runs * (tiles * longest + feed + multiply + out - std::max({feed, multiply, out})));

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <map>
 #include <optional>
 #include <set>
 
@@ -11,9 +10,36 @@
 
 namespace tektite {
 
+/// A machine's levels, paths and engines by number, each in the order of their names.
+class Memories {
+ public:
+  explicit Memories(const Target&);
+  static constexpr int kNone = -1;
+  int main, scratch, operands, weights, left, right,
+      result;  ///< levels; kNone: the machine has none
+  size_t count() const { return levels_.size(); }
+  const Level& level(int m) const { return *levels_[static_cast<size_t>(m)]; }
+  const MemoryPath* path(int from, int to) const { return way(from, to).path; }
+  size_t engines() const { return engines_; }
+  size_t engine(int from, int to) const { return way(from, to).engine; }
+
+ private:
+  struct Way {
+    const MemoryPath* path;  ///< null: there is none
+    size_t engine;
+  };
+  const Way& way(int from, int to) const {
+    return ways_[static_cast<size_t>(from) * count() + static_cast<size_t>(to)];
+  }
+  std::vector<const Level*> levels_;
+  std::vector<Way> ways_;
+  size_t engines_;
+};
+
 /// What holds of a group's stages however it is tiled.
 struct ExplicitFacts {
   ExplicitFacts(const StageSet&, const Target&);
+  const Memories memories;
   std::vector<bool> moves;                       ///< [stage]
   std::vector<bool> itself;                      ///< [stage] storesItself
   std::vector<std::optional<Product>> products;  ///< [stage]
@@ -38,42 +64,39 @@ struct ExplicitFacts {
     bool plain;  ///< always, alone, at an element for each point
   };
   std::vector<std::vector<Stored>> stores;  ///< [buffer]
+  std::vector<int64_t> elementBytes;        ///< [buffer]
 
  private:
   void work(const Stage&);
   void touched(const Stage&, const std::function<int(const std::string&)>& numberOf);
 };
 
-/// Numbers of one tiling where what tiles work on is copied into explicit memories.
+/// Numbers of tilings, one after the other, where what tiles work on is copied into explicit memories.
 class ExplicitEvaluation {
  public:
   ExplicitEvaluation(const GroupShape& g, const StageSet& set, const std::vector<StageWork>& work,
-                     const ExplicitFacts& facts, const Tiling& t, const Target& target)
-      : g_(g), set_(set), work_(work), facts_(facts), target_(target) {
-    out_.tiling = t;
-    out_.regions = inferRegions(g, t.tile, t.sliding);
-    for (size_t j = 0; j < t.tile.size(); j++) {
-      const int64_t extent = g.stages[g.root].extents[g.rootAxes[j]];
-      counts_.push_back(
-          std::max<int64_t>(1, (extent + t.tile[j] - 1) / std::max<int64_t>(t.tile[j], 1)));
-    }
-  }
+                     const Target& target)
+      : g_(g), set_(set), work_(work), facts_(set, target), m_(facts_.memories), target_(target) {}
 
-  Tiled run();
+  /// Into the memory that `out` has.
+  void run(const Tiling&, Tiled& out);
 
  private:
   const GroupShape& g_;
   const StageSet& set_;
   const std::vector<StageWork>& work_;
-  const ExplicitFacts& facts_;
+  const ExplicitFacts facts_;
+  const Memories& m_;
   const Target& target_;
   Tiled out_;
   std::vector<int64_t> counts_;
+  std::vector<int> space_;  // [buffer] the level; kNone: no tile has a copy
+  std::vector<int> place_;  // [stage] in the order of the text
   // Seconds, were there only one core, all executions together.
   std::vector<double> line_;  // [depth] of what the program waits for there
-  std::vector<std::map<std::string, double>>
-      beside_;         // [depth] of engines that bring what the next tile of the loop wants, or
-                       // take what the last one made
+  std::vector<std::vector<double>>
+      beside_;         // [depth][engine] of what brings what the next tile of the loop wants, or
+                       // takes what the last one made
   size_t at_ = 0;      // the depth that is counted
   double behind_ = 0;  // of what the last tile does behind the wait for all (Tiling::sync)
   std::vector<bool> waited_;  // [buffer] it is used there
@@ -83,6 +106,7 @@ class ExplicitEvaluation {
       waits_;  // depths where a main memory's latency is waited for, by direction
   double total_ = 0, base_ = 0;
 
+  void begin(const Tiling&);
   Tiling& tiling() { return out_.tiling; }
   const Tiling& tiling() const { return out_.tiling; }
 
@@ -116,11 +140,13 @@ class ExplicitEvaluation {
   // ---- where things lie
 
   bool isScratch(size_t b) const { return set_.buffers[b].kind == PlanBuffer::Scratch; }
+  /// Do tiles work on a copy, or on scratch?
+  bool isBrought(size_t b) const { return space_[b] != Memories::kNone; }
   int64_t heldBytes(size_t b) const;
   /// Small operands that loops walk through are brought before them, all at once, where that costs less than many small copies.
   void widen();
-  /// The part of an operand for all tiles of the serial loops from this depth on.
-  std::vector<Span> widened(size_t b, int depth) const;
+  /// The part of an operand's dim for all tiles of the serial loops from this depth on.
+  Span widened(Span, int64_t extent, int depth) const;
   void spaces();
   /// Does the matrix unit's own engine take the result to main memory?
   bool storedByUnit(size_t b) const;
@@ -129,14 +155,14 @@ class ExplicitEvaluation {
   /// Is what a stage makes in one tile exactly what the tile owns?
   bool isOwn(size_t s) const;
   bool split() const { return target_.operands != target_.scratch; }
-  void shareMemory(int b, int into);
+  void shareMemory(size_t b, size_t into);
   /// Where a tile of results waits for vector instructions.
   int64_t exchangeBytes() const;
-  /// The stages in the order of the text.
-  std::vector<int> places() const;
-  /// When each buffer lives, in places of stages. A buffer that a loop inside of its block uses lives as long as the loop.
-  std::vector<Life> lives() const;
-  std::map<std::string, int64_t> peaks() const;
+  void places();
+  /// When each buffer is used, in places of stages. A buffer that a loop inside of its block uses lives as long as the loop.
+  std::vector<Life> uses() const;
+  /// Of each level, all that lives there at once at most; -1: nothing does.
+  std::vector<int64_t> peaks(std::vector<Life> uses) const;
   /// A result that stages of the same tile read.
   bool isReadBack(size_t b) const;
   /// Where all doesn't fit, the largest operands stay in main memory.
@@ -145,9 +171,9 @@ class ExplicitEvaluation {
   // ---- what engines do
 
   /// Seconds of one operation along a path.
-  double moveSeconds(const std::string& from, const std::string& to, double bytes) const;
+  double moveSeconds(int from, int to, double bytes) const;
   /// Waited for, each at main memory's latency.
-  void moveBytes(const std::string& from, const std::string& to, double times, double each);
+  void moveBytes(int from, int to, double times, double each);
   void bringOrTake(size_t b, int depth, double each);
   void wait(double seconds) { line_[at_] += seconds; }
   /// Of all loops: what is brought ahead goes beside what a tile does, but for the first tile, and for what the last one does; what is taken

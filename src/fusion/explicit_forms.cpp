@@ -108,12 +108,18 @@ std::string addsTo(const Stage& s, const Product& p) {
 }
 
 void nestLives(std::vector<Life>& list) {
-  for (bool again = true; again;) {
-    again = false;
-    for (Life& a : list)
-      for (const Life& b : list)
-        if (a.first < b.first && b.first <= a.last && a.last < b.last)
-          a.last = b.last, again = true;
+  // The latest first: whom one overlaps is as long as it gets already, and none beyond starts inside of it and outlives it.
+  std::vector<Life*> order;
+  for (Life& l : list) order.push_back(&l);
+  std::ranges::sort(order, {}, [](const Life* l) { return std::pair(l->first, -l->last); });
+  const auto behind = [&](int place) {
+    return std::ranges::upper_bound(order, place, {}, &Life::first) - order.begin();
+  };
+  for (size_t i = order.size(); i-- > 0;) {
+    Life& a = *order[i];
+    for (auto k = behind(a.first); k < std::ssize(order) && order[k]->first <= a.last;
+         k = behind(std::max(order[k]->first, order[k]->last)))
+      a.last = std::max(a.last, order[k]->last);
   }
 }
 

@@ -35,8 +35,7 @@ int64_t ExplicitEvaluation::partElements() const {
 }
 
 int64_t ExplicitEvaluation::partBytes() const {
-  const int64_t align = target_.level(target_.scratch)->align,
-                parts = static_cast<int64_t>(partsOfOne());
+  const int64_t align = m_.level(m_.scratch).align, parts = static_cast<int64_t>(partsOfOne());
   int64_t n = 0;
   for (const int bytes : facts_.partials[static_cast<size_t>(tiling().sync)])
     for (const int64_t times : {int64_t{1}, parts})
@@ -48,7 +47,7 @@ void ExplicitEvaluation::splitStage(size_t s, bool behind) {
   const StageShape& shape = g_.stages[s];
   for (const auto* touches : {&shape.reads, &shape.writes})
     for (const Touch& t : *touches)
-      if (!isScratch(t.buffer) && out_.space[t.buffer].empty()) out_.overflow += kRefused;
+      if (!isScratch(t.buffer) && !isBrought(t.buffer)) out_.overflow += kRefused;
   at_ = static_cast<size_t>(out_.depth[s]);
   const double runs = executions(out_.depth[s]);
   const auto [points, outer, whole] = pointsOf(
@@ -59,7 +58,7 @@ void ExplicitEvaluation::splitStage(size_t s, bool behind) {
     for (const int bytes : facts_.partials[s]) {
       const double each = outer / runs * parts * bytes;
       count(false, lastTiles() * each);
-      moveBytes("main", target_.scratch, lastTiles(), each);
+      moveBytes(m_.main, m_.scratch, lastTiles(), each);
       joins.push_back({1, bytes});
     }
     vector(joins, lastTiles(), outer);
@@ -72,7 +71,7 @@ void ExplicitEvaluation::splitStage(size_t s, bool behind) {
   vector(facts_.inner[s], runs, points);
   for (const int bytes : facts_.partials[s]) {
     count(true, outer * bytes);
-    moveBytes(target_.scratch, "main", runs, outer / runs * bytes);
+    moveBytes(m_.scratch, m_.main, runs, outer / runs * bytes);
   }
   vector({static_cast<size_t>(facts_.partials[s].size()), ExplicitFacts::Work{1, 4}}, runs, outer);
   out_.cost.slots += points * w.slots + outer * w.outerSlots;

@@ -11,16 +11,16 @@ constexpr double kSmallShare = 1.0 / 16;  // of a memory, of an operand that isn
 }  // namespace
 
 int64_t ExplicitEvaluation::heldBytes(size_t b) const {
-  int64_t n = bytes(set_.buffers[b].type.dtype);
+  int64_t n = facts_.elementBytes[b];
   for (size_t d = 0; d < g_.buffers[b].size(); d++)
     n *= std::clamp<int64_t>(out_.regions.buffers[b][d].size, 0, g_.buffers[b][d]);
-  const int64_t align = target_.level(out_.space[b])->align;
+  const int64_t align = m_.level(space_[b]).align;
   return (n + align - 1) / align * align;
 }
 
 void ExplicitEvaluation::spaces() {
   const size_t n = g_.buffers.size();
-  out_.space.assign(n, "");
+  space_.assign(n, Memories::kNone);
   out_.sharing.assign(n, -1);
   std::vector<bool> matrix(n), vector(n), gathered(n), sums(n);
   for (size_t s = 0; s < g_.stages.size(); s++) {
@@ -35,55 +35,59 @@ void ExplicitEvaluation::spaces() {
   }
   for (size_t b = 0; b < n; b++) {
     if (isScratch(b)) {
-      out_.space[b] = sums[b] && !split() ? target_.matrix.result : target_.scratch;
+      space_[b] = sums[b] && !split() ? m_.result : m_.scratch;
     } else if (set_.buffers[b].kind == PlanBuffer::Output) {
       const auto& stores = facts_.stores[b];
       if (stores.size() == 1 && stores[0].plain && out_.depth[stores[0].stage] == out_.held[b] &&
           isOwn(stores[0].stage) && !storedByUnit(b))
-        out_.space[b] = target_.scratch;
+        space_[b] = m_.scratch;
     } else if ((matrix[b] || vector[b]) && !gathered[b] && !(matrix[b] && vector[b] && split())) {
-      const bool weights = set_.buffers[b].kind == PlanBuffer::Constant && !target_.weights.empty();
-      out_.space[b] = weights ? target_.weights : matrix[b] ? target_.operands : target_.scratch;
+      const bool weights =
+          set_.buffers[b].kind == PlanBuffer::Constant && m_.weights != Memories::kNone;
+      space_[b] = weights ? m_.weights : matrix[b] ? m_.operands : m_.scratch;
     }
   }
   keepApart();
   for (size_t b = 0; b < g_.buffers.size(); b++)
     if (const int into = set_.inPlace[b]; isScratch(b) && into >= 0)
-      shareMemory(static_cast<int>(b), into);
+      shareMemory(b, static_cast<size_t>(into));
 }
 
-std::vector<Span> ExplicitEvaluation::widened(size_t b, int depth) const {
-  std::vector<Span> spans = out_.regions.buffers[b];
-  for (size_t d = 0; d < spans.size(); d++)
-    for (size_t i = static_cast<size_t>(depth); i < tiling().order.size(); i++) {
-      const auto j = static_cast<size_t>(tiling().order[i]);
-      spans[d].size += std::abs(spans[d].coefficients[j]) * (counts_[j] - 1);
-      spans[d].base += std::min<int64_t>(0, spans[d].coefficients[j]) * (counts_[j] - 1);
-      spans[d].coefficients[j] = 0;
-      if (spans[d].isWhole(g_.buffers[b][d])) spans[d] = wholeSpan(g_.buffers[b][d]);
-    }
-  return spans;
+Span ExplicitEvaluation::widened(Span s, int64_t extent, int depth) const {
+  for (size_t i = static_cast<size_t>(depth); i < tiling().order.size(); i++) {
+    const auto j = static_cast<size_t>(tiling().order[i]);
+    s.size += std::abs(s.coefficients[j]) * (counts_[j] - 1);
+    s.base += std::min<int64_t>(0, s.coefficients[j]) * (counts_[j] - 1);
+    s.coefficients[j] = 0;
+    if (s.isWhole(extent)) return wholeSpan(extent);
+  }
+  return s;
 }
 
 void ExplicitEvaluation::widen() {
   if (tiling().sliding >= 0) return;
   for (size_t b = 0; b < g_.buffers.size(); b++) {
-    if (isScratch(b) || out_.space[b].empty() || set_.buffers[b].kind == PlanBuffer::Output)
+    if (isScratch(b) || !isBrought(b) || set_.buffers[b].kind == PlanBuffer::Output ||
+        out_.held[b] <= tiling().grid)
       continue;
-    const MemoryPath* path = target_.path("main", out_.space[b]);
+    std::vector<Span>& part = out_.regions.buffers[b];
+    const std::vector<int64_t>& extents = g_.buffers[b];
+    const MemoryPath* path = m_.path(m_.main, space_[b]);
+    const auto element = static_cast<double>(facts_.elementBytes[b]);
     const double start =
                      path->startSeconds / path->channels + path->halfBytes / path->bytesPerSecond,
-                 element = bytes(set_.buffers[b].type.dtype),
-                 before = meanPart(out_.regions.buffers[b], g_.buffers[b]) * element,
-                 most = static_cast<double>(target_.level(out_.space[b])->bytes) * kSmallShare;
+                 before = meanPart(part, extents) * element,
+                 most = static_cast<double>(m_.level(space_[b]).bytes) * kSmallShare;
     for (int depth = tiling().grid; depth < out_.held[b]; depth++) {
-      const std::vector<Span> wide = widened(b, depth);
-      const double size = meanPart(wide, g_.buffers[b]) * element,
-                   copies = executions(out_.held[b]) / executions(depth);
+      double size = 1;
+      for (size_t d = 0; d < part.size(); d++)
+        size *= meanSize(widened(part[d], extents[d], depth), extents[d]);
+      size *= element;
+      const double copies = executions(out_.held[b]) / executions(depth);
       if (size > most || size > copies * before ||
           (size - before) / path->bytesPerSecond > (copies - 1) * start)
         continue;
-      out_.regions.buffers[b] = wide;
+      for (size_t d = 0; d < part.size(); d++) part[d] = widened(part[d], extents[d], depth);
       out_.held[b] = depth;
       break;
     }
@@ -97,12 +101,12 @@ bool ExplicitEvaluation::storedByUnit(size_t b) const {
 }
 
 void ExplicitEvaluation::keepApart() {
+  if (m_.result == Memories::kNone) return;
   int64_t used = 0;
-  const Level* level = target_.level(target_.matrix.result);
-  for (size_t b = 0; level && b < g_.buffers.size(); b++) {
-    if (!isScratch(b) || out_.space[b] != level->name) continue;
+  for (size_t b = 0; b < g_.buffers.size(); b++) {
+    if (!isScratch(b) || space_[b] != m_.result) continue;
     used += heldBytes(b);
-    if (used > level->bytes / 2) out_.space[b] = target_.scratch;
+    if (used > m_.level(m_.result).bytes / 2) space_[b] = m_.scratch;
   }
 }
 
@@ -123,51 +127,51 @@ bool ExplicitEvaluation::isOwn(size_t s) const {
   return true;
 }
 
-void ExplicitEvaluation::shareMemory(int b, int into) {
-  if (out_.held[b] != out_.held[into] || out_.space[b] != out_.space[into] ||
-      out_.regions.ring[b] >= 0 || out_.regions.ring[into] >= 0)
+void ExplicitEvaluation::shareMemory(size_t b, size_t into) {
+  if (out_.held[b] != out_.held[into] || space_[b] != space_[into] || out_.regions.ring[b] >= 0 ||
+      out_.regions.ring[into] >= 0)
     return;
   for (size_t d = 0; d < g_.buffers[b].size(); d++) {
     const Span &x = out_.regions.buffers[b][d], &y = out_.regions.buffers[into][d];
     if (x.base != y.base || x.size != y.size || x.coefficients != y.coefficients) return;
   }
-  out_.sharing[b] = out_.sharing[into] >= 0 ? out_.sharing[into] : into;
+  out_.sharing[b] = out_.sharing[into] >= 0 ? out_.sharing[into] : static_cast<int>(into);
 }
 
 int64_t ExplicitEvaluation::exchangeBytes() const {
   for (size_t s = 0; s < g_.stages.size(); s++)
-    if (facts_.products[s] && !facts_.itself[s])
-      return target_.level(target_.scratch)->bytes / kExchangeShare;
+    if (facts_.products[s] && !facts_.itself[s]) return m_.level(m_.scratch).bytes / kExchangeShare;
   return 0;
 }
 
-std::vector<int> ExplicitEvaluation::places() const {
-  std::vector<int> order(g_.stages.size()), place(g_.stages.size());
+void ExplicitEvaluation::places() {
+  std::vector<int> order(g_.stages.size());
   for (size_t s = 0; s < order.size(); s++) order[s] = static_cast<int>(s);
   std::ranges::stable_sort(order, {}, [&](int s) {
     const bool after = set_.stages[s].after;
     return std::pair(after, after ? -out_.depth[s] : out_.depth[s]);
   });
-  for (size_t i = 0; i < order.size(); i++) place[order[i]] = static_cast<int>(i);
-  return place;
+  place_.resize(order.size());
+  for (size_t i = 0; i < order.size(); i++) place_[order[i]] = static_cast<int>(i);
 }
 
-std::vector<Life> ExplicitEvaluation::lives() const {
-  const std::vector<int> place = places();
-  std::vector<Life> out(g_.buffers.size(), {INT_MAX, -1});
-  const auto extend = [](Life& l, int p) {
-    l.first = std::min(l.first, p);
-    l.last = std::max(l.last, p);
+std::vector<Life> ExplicitEvaluation::uses() const {
+  constexpr Life kNever{INT_MAX, -1};
+  std::vector<Life> out(g_.buffers.size(), kNever);
+  const auto extend = [](Life& l, int first, int last) {
+    l.first = std::min(l.first, first);
+    l.last = std::max(l.last, last);
   };
-  std::vector<int> seen(out.size(), -1);  // the stage that touched it last
+  std::vector<Life> inside(tiling().order.size() + 1, kNever);  // [depth] of stages further in
+  for (size_t s = 0; s < place_.size(); s++)
+    for (int d = 0; d < out_.depth[s]; d++)
+      extend(inside[static_cast<size_t>(d)], place_[s], place_[s]);
   for (size_t s = 0; s < g_.stages.size(); s++) {
     const auto touch = [&](int buffer) {
       const auto b = static_cast<size_t>(buffer);
-      if (seen[b] == static_cast<int>(s)) return;
-      seen[b] = static_cast<int>(s);
-      extend(out[b], place[s]);
-      for (size_t k = 0; k < g_.stages.size() && out_.depth[s] > out_.held[b]; k++)
-        if (out_.depth[k] > out_.held[b]) extend(out[b], place[k]);
+      const Life& loop = inside[static_cast<size_t>(out_.held[b])];
+      extend(out[b], place_[s], place_[s]);
+      if (out_.depth[s] > out_.held[b]) extend(out[b], loop.first, loop.last);
     };
     for (const auto* touches : {&g_.stages[s].reads, &g_.stages[s].writes})
       for (const Touch& t : *touches) {
@@ -175,59 +179,62 @@ std::vector<Life> ExplicitEvaluation::lives() const {
         if (const int whole = out_.sharing[t.buffer]; whole >= 0) touch(whole);
       }
   }
-  std::map<int, std::vector<size_t>> byDepth;
-  for (size_t b = 0; b < out.size(); b++)
-    if (!out_.space[b].empty() && out_.sharing[b] < 0 && out[b].last >= 0)
-      byDepth[out_.held[b]].push_back(b);
-  for (const auto& [depth, buffers] : byDepth) {
-    std::vector<Life> list;
-    for (size_t b : buffers) list.push_back(out[b]);
-    nestLives(list);
-    for (size_t i = 0; i < list.size(); i++) out[buffers[i]] = list[i];
-  }
   return out;
 }
 
-std::map<std::string, int64_t> ExplicitEvaluation::peaks() const {
-  const std::vector<Life> live = lives();
-  std::map<std::string, std::vector<size_t>> inSpace;
-  for (size_t b = 0; b < live.size(); b++)
-    if (!out_.space[b].empty() && out_.sharing[b] < 0 && live[b].last >= 0)
-      inSpace[out_.space[b]].push_back(b);
-  std::map<std::string, int64_t> out;
-  for (const auto& [space, buffers] : inSpace) {
-    std::vector<int64_t> change(g_.stages.size() + 1);  // from place to place
-    for (size_t b : buffers) {
-      const int64_t n = heldBytes(b);
-      change[static_cast<size_t>(live[b].first)] += n;
-      change[static_cast<size_t>(live[b].last) + 1] -= n;
-    }
-    if (tiling().sync >= 0 && space == target_.scratch) {
-      const auto at = static_cast<size_t>(places()[static_cast<size_t>(tiling().sync)]);
-      change[at] += partBytes();
-      change[at + 1] -= partBytes();
-    }
-    int64_t now = 0, &most = out[space];
-    for (const int64_t n : change) most = std::max(most, now += n);
+std::vector<int64_t> ExplicitEvaluation::peaks(std::vector<Life> live) const {
+  const auto lies = [&](size_t b) {
+    return isBrought(b) && out_.sharing[b] < 0 && live[b].last >= 0;
+  };
+  std::vector<size_t> buffers;
+  std::vector<Life> list;
+  for (size_t depth = 0; depth <= tiling().order.size(); depth++) {  // those of one block
+    buffers.clear(), list.clear();
+    for (size_t b = 0; b < live.size(); b++)
+      if (lies(b) && out_.held[b] == static_cast<int>(depth))
+        buffers.push_back(b), list.push_back(live[b]);
+    nestLives(list);
+    for (size_t i = 0; i < list.size(); i++) live[buffers[i]] = list[i];
+  }
+  const size_t places = g_.stages.size() + 1;
+  std::vector<int64_t> change(m_.count() * places);  // [level][place]
+  std::vector<int64_t> out(m_.count(), -1);
+  for (size_t b = 0; b < live.size(); b++) {
+    if (!lies(b)) continue;
+    const int64_t n = heldBytes(b);
+    int64_t* at = &change[static_cast<size_t>(space_[b]) * places];
+    at[live[b].first] += n;
+    at[live[b].last + 1] -= n;
+    out[static_cast<size_t>(space_[b])] = 0;
+  }
+  if (tiling().sync >= 0) {
+    int64_t* at = &change[static_cast<size_t>(m_.scratch) * places];
+    const int split = place_[static_cast<size_t>(tiling().sync)];
+    at[split] += partBytes();
+    at[split + 1] -= partBytes();
+  }
+  for (size_t m = 0; m < out.size(); m++) {
+    int64_t now = 0;
+    for (size_t i = 0; i < places && out[m] >= 0; i++)
+      out[m] = std::max(out[m], now += change[m * places + i]);
   }
   return out;
 }
 
 void ExplicitEvaluation::chooseDoubled() {
   doubled_.assign(g_.buffers.size(), false);
-  std::map<std::string, int64_t> used;
+  std::vector<int64_t> used(m_.count());
   for (size_t b = 0; b < g_.buffers.size(); b++)
-    if (!out_.space[b].empty() && out_.sharing[b] < 0) used[out_.space[b]] += heldBytes(b);
+    if (isBrought(b) && out_.sharing[b] < 0) used[static_cast<size_t>(space_[b])] += heldBytes(b);
   for (const bool takes : {false, true})
     for (size_t b = 0; b < g_.buffers.size(); b++) {
-      if (isScratch(b) || out_.space[b].empty() || out_.regions.ring[b] >= 0 ||
+      if (isScratch(b) || !isBrought(b) || out_.regions.ring[b] >= 0 ||
           takes != (set_.buffers[b].kind == PlanBuffer::Output) || out_.held[b] <= tiling().grid)
         continue;
-      if (takes &&
-          (tiling().sync >= 0 || out_.space[b] != target_.scratch || !storesBeside(target_)))
+      if (takes && (tiling().sync >= 0 || space_[b] != m_.scratch || !storesBeside(target_)))
         continue;
-      int64_t& n = used[out_.space[b]];
-      if (n + heldBytes(b) > target_.level(out_.space[b])->bytes) continue;
+      int64_t& n = used[static_cast<size_t>(space_[b])];
+      if (n + heldBytes(b) > m_.level(space_[b]).bytes) continue;
       n += heldBytes(b);
       doubled_[b] = true;
     }
@@ -241,30 +248,29 @@ bool ExplicitEvaluation::isReadBack(size_t b) const {
 }
 
 void ExplicitEvaluation::fit() {
+  const std::vector<Life> live = uses();
   for (;;) {
-    const auto used = peaks();
+    std::vector<int64_t> used = peaks(live);
+    if (int64_t& n = used[static_cast<size_t>(m_.scratch)]; n >= 0 && split()) n += exchangeBytes();
     int largest = -1;
-    for (auto [name, n] : used) {
-      if (name == target_.scratch && split()) n += exchangeBytes();
-      if (n <= target_.level(name)->bytes) continue;
+    for (size_t m = 0; m < used.size(); m++) {
+      if (used[m] <= m_.level(static_cast<int>(m)).bytes) continue;
       for (size_t b = 0; b < g_.buffers.size(); b++)
-        if (out_.space[b] == name && !isScratch(b) && !isReadBack(b) &&
+        if (space_[b] == static_cast<int>(m) && !isScratch(b) && !isReadBack(b) &&
             (largest < 0 || heldBytes(b) > heldBytes(static_cast<size_t>(largest))))
           largest = static_cast<int>(b);
     }
     if (largest >= 0) {
-      out_.space[largest].clear();
+      space_[static_cast<size_t>(largest)] = Memories::kNone;
       continue;
     }
-    for (auto [name, n] : used) {
-      if (name == target_.scratch && split()) n += exchangeBytes();
-      out_.overflow += std::max<int64_t>(0, n - target_.level(name)->bytes);
-      if (name == target_.scratch) out_.cost.scratchBytes = n;
-    }
+    for (size_t m = 0; m < used.size(); m++)
+      out_.overflow += std::max<int64_t>(0, used[m] - m_.level(static_cast<int>(m)).bytes);
+    out_.cost.scratchBytes = std::max<int64_t>(0, used[static_cast<size_t>(m_.scratch)]);
     break;
   }
   for (size_t b = 0; b < g_.buffers.size(); b++)
-    if (out_.sharing[b] >= 0) out_.space[b] = out_.space[out_.sharing[b]];
+    if (out_.sharing[b] >= 0) space_[b] = space_[static_cast<size_t>(out_.sharing[b])];
 }
 
 }  // namespace tektite

@@ -27,6 +27,14 @@ constexpr double kAgainPrice = 0.02;  // of all time, for as much work again as 
 
 constexpr int64_t kThinTile = 16;  // of the innermost loop, where memories are explicit
 
+/// What tilings are compared by.
+struct Rank {
+  double outside;
+  int64_t overflow;
+  double again;  // work, of what is allowed
+  double price;
+};
+
 class Search {
  public:
   Search(const GroupShape& g, const StageSet& set, const std::vector<StageWork>& work,
@@ -112,6 +120,8 @@ class Search {
   std::vector<std::vector<int64_t>> sizes_;  // to try, of each axis
   bool contraction_ = false;
   int sliding_ = -1;
+  HashNumbers known_;  // tilings
+  std::vector<Rank> ranks_;
 
   /// Points are dealt to threads by shifts and masks where tiles are powers of two.
   bool teams() const { return target_.kind == "gpu"; }
@@ -189,20 +199,35 @@ class Search {
     if (sliding_ >= 0 && tile[sliding_] < extents_[sliding_]) t.sliding = sliding_;
     return t;
   }
-  Tiled& evaluated(const std::vector<int64_t>& tile, int serial) {
-    Tiled& t = costs_.of(tilingOf(tile, serial));
+  Tiled& evaluated(const Tiling& tiling) {
+    Tiled& t = costs_.of(tiling);
     double bytes = 4;
-    for (const int64_t n : tile) bytes *= static_cast<double>(n);
+    for (const int64_t n : tiling.tile) bytes *= static_cast<double>(n);
     t.cost.seconds *=
         1 + (target_.hasExplicitMemory() ? 1e-6 : 1e-3) *
                 std::abs(std::log2(bytes / strip()));  // among equals, the usual strip
     return t;
   }
-  /// What was tried once is no better than the best since.
+  static Hash keyOf(const Tiling& t) {
+    Hasher h;
+    for (const int64_t n : t.tile) h.add(n);
+    for (const int j : t.order) h.add(j);
+    return h.add(t.sync).add(t.sliding).finish();
+  }
+  /// Takes another tiling's place if it is better. Descents meet: what one has seen isn't evaluated again, unless it is better.
+  bool improve(Tiled& best, const std::vector<int64_t>& tile, int serial) {
+    const Tiling tiling = tilingOf(tile, serial);
+    const Hash key = keyOf(tiling);
+    const size_t known = known_.find(key);
+    if (known != HashNumbers::kNone && !isBetter(ranks_[known], rankOf(best))) return false;
+    Tiled& t = evaluated(tiling);
+    if (known == HashNumbers::kNone) known_.add(key), ranks_.push_back(rankOf(t));
+    if (!isBetter(t, best)) return false;
+    std::swap(t, best);
+    return true;
+  }
   Tiled descend(const std::vector<int64_t>& tile, int serial) {
-    HashNumbers tried;
-    isNew(tile, tried);
-    Tiled best = evaluated(tile, serial);
+    Tiled best = evaluated(tilingOf(tile, serial));
     for (int round = 0; round < 2; round++) {
       bool better = false;
       for (size_t j = 0; j < tile.size(); j++) {  // outer axes first: cutting them keeps rows whole
@@ -210,26 +235,16 @@ class Search {
           if (best.tiling.tile[j] == n) continue;
           std::vector<int64_t> other = best.tiling.tile;
           other[j] = n;
-          if (!isNew(other, tried)) continue;
-          Tiled& t = evaluated(other, serial);
-          if (isBetter(t, best)) std::swap(t, best), better = true;
+          better |= improve(best, other, serial);
         }
       }
       if (!better) break;
     }
-    if (target_.hasExplicitMemory()) exchange(best, serial, tried);
+    if (target_.hasExplicitMemory()) exchange(best, serial);
     return best;
   }
-  static bool isNew(const std::vector<int64_t>& tile, HashNumbers& tried) {
-    Hasher h;
-    for (const int64_t n : tile) h.add(n);
-    const Hash key = h.finish();
-    if (tried.find(key) != HashNumbers::kNone) return false;
-    tried.add(key);
-    return true;
-  }
   /// What one axis gives up another one takes, where all that fits is used: no size alone is better then.
-  void exchange(Tiled& best, int serial, HashNumbers& tried) {
+  void exchange(Tiled& best, int serial) {
     for (int round = 0; round < kMostExchanges; round++) {
       const std::vector<int64_t> from = best.tiling.tile;
       bool better = false;
@@ -242,21 +257,22 @@ class Search {
             std::vector<int64_t> other = from;
             other[j] = *(at - 1);
             other[k] = n;
-            if (!isNew(other, tried)) continue;
-            Tiled& t = evaluated(other, serial);
-            if (isBetter(t, best)) std::swap(t, best), better = true;
+            better |= improve(best, other, serial);
           }
       }
       if (!better) break;
     }
   }
   /// Within the budget of recomputation first, then by time.
-  bool isBetter(const Tiled& a, const Tiled& b) const {
+  bool isBetter(const Rank& a, const Rank& b) const {
     if (lean_ && a.outside != b.outside) return a.outside < b.outside;
     if (a.overflow != b.overflow) return a.overflow < b.overflow;
-    const double x = std::max(a.cost.recompute / a.cost.mostRecompute, 1.0),
-                 y = std::max(b.cost.recompute / b.cost.mostRecompute, 1.0);
-    return x != y ? x < y : priced(a.cost) < priced(b.cost) * (1 - 1e-6);
+    return a.again != b.again ? a.again < b.again : a.price < b.price * (1 - 1e-6);
+  }
+  bool isBetter(const Tiled& a, const Tiled& b) const { return isBetter(rankOf(a), rankOf(b)); }
+  Rank rankOf(const Tiled& t) const {
+    return {t.outside, t.overflow, std::max(t.cost.recompute / t.cost.mostRecompute, 1.0),
+            priced(t.cost)};
   }
   /// Bytes that hide behind other work are not for nothing, nor is what a core does again that others do too.
   double priced(const Cost& c) const {
