@@ -51,14 +51,8 @@ int explain(const Options& options) {
       report.bytesReadWarm = bytesReadWarm(*fused, p.options.target.last().bytes);
     std::vector<TraceEvent> trace;
     const bool traced = options.given("--trace");
-    if (p.options.target.hasExplicitMemory()) {
-      report.simulated.emplace();
-      const auto steps = simulatedSteps(*fused, p.options.target, traced ? &trace : nullptr);
-      for (size_t k = 0; k < steps.size(); ++k) {
-        report.kernels[k].cycles = steps[k].cycles;
-        report.simulated->add(steps[k]);
-      }
-    }
+    addSimulated(report, simulatedSteps(*fused, p.options.target, traced ? &trace : nullptr),
+                 p.options.target);
     report.simulatedUnfused = simulatedOf(*unfused, p.options.target);
     if (traced)
       writeText(partName(options.text("--trace"), i), chromeTrace(trace, p.options.target));

@@ -208,6 +208,21 @@ Report makeReport(const Program& fused, const Program* unfused) {
   return report;
 }
 
+void addSimulated(Report& report, const std::vector<Simulated>& steps, const Target& target) {
+  if (!target.hasExplicitMemory()) return;
+  report.simulated.emplace();
+  for (size_t i = 0; i < steps.size(); ++i) {
+    KernelReport& kernel = report.kernels[i];
+    kernel.cycles = steps[i].cycles;
+    for (const Level& level : target.levels) {
+      const auto peak = steps[i].peaks.find(level.name);
+      if (level.bytes > 0 && peak != steps[i].peaks.end() && peak->second > level.bytes)
+        kernel.overflows.push_back({level.name, peak->second, level.bytes});
+    }
+    report.simulated->add(steps[i]);
+  }
+}
+
 void addTimes(Report& report, const Program& program, const std::vector<double>& stepSeconds,
               int runs) {
   for (size_t i = 0; i < program.steps.size(); ++i)
@@ -236,6 +251,10 @@ std::string toText(const Report& report, bool edges) {
     line("time", secondsText(report.seconds),
          report.secondsUnfused < 0 ? "" : secondsText(report.secondsUnfused));
   if (report.simulated) text += simulatedText(*report.simulated);
+  for (const KernelReport& kernel : report.kernels)
+    for (const Overflow& o : kernel.overflows)
+      text += fmt::format("{} doesn't fit: {} of {} bytes of {}\n", kernel.name, o.needed,
+                          o.available, o.level);
   text += accessesText(report);
   for (const Fallback& f : report.fallbacks)
     text += fmt::format("fallback: node '{}': {}\n", f.node, toText(f));
@@ -270,7 +289,13 @@ std::string toJson(const Report& report) {
       if (!k.resources->instructions.empty()) kernel["instructions"] = k.resources->instructions;
     }
     if (k.team) addTeam(kernel, *k.team);
-    if (k.cycles >= 0) kernel["cycles"] = k.cycles;
+    if (k.cycles >= 0) {
+      kernel["cycles"] = k.cycles;
+      kernel["overflows"] = Json::array();
+      for (const Overflow& o : k.overflows)
+        kernel["overflows"].push_back(
+            {{"level", o.level}, {"needed", o.needed}, {"available", o.available}});
+    }
     if (k.interpreted) kernel["interpreted"] = true;
     if (k.seconds >= 0) kernel["ms"] = k.seconds * 1e3;
     json["kernels"].push_back(kernel);

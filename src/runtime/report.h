@@ -8,6 +8,12 @@
 
 namespace tektite {
 
+/// A memory that doesn't hold what a kernel keeps there at once.
+struct Overflow {
+  std::string level;
+  int64_t needed, available;  ///< bytes
+};
+
 /// What a program does, in numbers; the same work unfused beside it.
 struct KernelReport {
   std::string name;
@@ -19,6 +25,7 @@ struct KernelReport {
   double predicted = 0;                      ///< seconds, by the cost model
   double seconds = -1;                       ///< measured, of one run; negative: not measured
   double cycles = -1;                        ///< by the target's simulator; negative: it has none
+  std::vector<Overflow> overflows;           ///< as simulated; none: the kernel fits
   bool interpreted = false;                  ///< by the graph interpreter: no code
   std::optional<KernelResources> resources;  ///< as the target's compiler says
   std::optional<TeamFacts> team;             ///< of a GPU's
@@ -42,6 +49,8 @@ struct Report {
 
 /// `unfused` may be null: its numbers are 0 then.
 Report makeReport(const Program& fused, const Program* unfused);
+/// Puts what the target's simulator says of each step (runtime/simulated.h) into the report; nothing where it has none.
+void addSimulated(Report&, const std::vector<Simulated>& steps, const Target&);
 /// Puts measured seconds of each step (as Session::runTimed adds up) over `runs` runs into the report.
 void addTimes(Report&, const Program&, const std::vector<double>& stepSeconds, int runs);
 
