@@ -169,7 +169,9 @@ class Assembly {
     for (size_t a = 0; a < stage.axes.size(); a++) {
       stage.axes[a].region = region(tiled_.regions.stages[s][a]);
     }
-    const bool brings = !copies_.empty() && moveOf(stage);  // straight from main memory
+    const bool brings = !copies_.empty() && moveOf(stage) &&  // straight from main memory
+                        !g_.output[g_.stages[s].reads[0].buffer] &&
+                        !tiled_.space[g_.stages[s].writes[0].buffer].empty();
     const auto renamed = [&](const std::string& name) {
       if (const auto it = copies_.find(name); it != copies_.end() && !brings) return it->second;
       if (const auto it = kept_.find(name); it != kept_.end()) return it->second;

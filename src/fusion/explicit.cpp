@@ -168,6 +168,21 @@ double ExplicitEvaluation::meanPart(const std::vector<Span>& spans,
   return n;
 }
 
+namespace {
+
+/// Is an index a place for each point: along a dim one axis of the stage, from somewhere on, or none?
+bool isPlaced(const Stage& stage, const std::vector<Expr>& index) {
+  std::set<int> axes;
+  return std::ranges::all_of(index, [&](const Expr& e) {
+    const AxisSum sum = axisSum(e, stage);
+    if (!sum.known || sum.terms.size() > 1) return false;
+    return sum.terms.empty() ||
+           (sum.terms[0].second == 1 && axes.insert(sum.terms[0].first).second);
+  });
+}
+
+}  // namespace
+
 Memories::Memories(const Target& t) {
   for (const Level& l : t.levels) levels_.push_back(&l);
   std::ranges::sort(levels_, {}, &Level::name);
@@ -203,7 +218,11 @@ ExplicitFacts::ExplicitFacts(const StageSet& set, const Target& target)
   const bool split = target.operands != target.scratch;
   for (size_t s = 0; s < set.stages.size(); s++) {
     const Stage& stage = set.stages[s];
-    moves.push_back(moveOf(stage).has_value());
+    const auto move = moveOf(stage);
+    const int from = move ? of(move->load.as<Load>()->buffer) : -1;
+    const bool inMain = from >= 0 && !isScratch(from) &&
+                        set.buffers[static_cast<size_t>(from)].kind != PlanBuffer::Output;
+    moves.push_back(inMain ? of(stage.inner[0].buffer) : -1);
     itself.push_back(storesItself(stage));
     products.push_back(productOf(stage, target));
     Operands& o = operands.emplace_back();
@@ -220,14 +239,13 @@ ExplicitFacts::ExplicitFacts(const StageSet& set, const Target& target)
     }
     work(stage);
     touched(stage, of);
+    size_t write = 0;
     for (const auto* list : {&stage.inner, &stage.outer})
       for (const StageStore& store : *list) {
-        const bool plain = !store.guard && store.combine.empty() &&
-                           std::ranges::all_of(store.index, [](const Expr& e) {
-                             return e.as<Var>() || isConstant(e, 0);
-                           });
+        const bool plain = !store.guard && store.combine.empty() && isPlaced(stage, store.index);
         if (const int b = of(store.buffer); b >= 0)
-          stores[static_cast<size_t>(b)].push_back({s, plain});
+          stores[static_cast<size_t>(b)].push_back({s, write, plain});
+        write++;
       }
   }
 }

@@ -9,7 +9,7 @@ namespace tektite {
 /// What tiles do where memories are explicit; the cost model and lowering read the same.
 
 /// A stage that only moves: one store of a load, or of a load where a guard holds and else of a number. From a buffer that isn't scratch
-/// an engine brings it.
+/// into one that is, or is a tile's copy, an engine brings it. What data chooses is fetched element by element.
 struct MoveStage {
   Expr load;
   Expr guard;  ///< null: always

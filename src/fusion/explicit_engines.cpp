@@ -20,7 +20,7 @@ double ExplicitEvaluation::moveSeconds(int from, int to, double bytes) const {
 }
 
 void ExplicitEvaluation::moveBytes(int from, int to, double times, double each) {
-  wait(times * (moveSeconds(from, to, each) + target_.latencySeconds));
+  waitFor(from, to, times * (moveSeconds(from, to, each) + target_.latencySeconds));
 }
 
 void ExplicitEvaluation::bringOrTake(size_t b, int depth, double each) {
@@ -31,20 +31,29 @@ void ExplicitEvaluation::bringOrTake(size_t b, int depth, double each) {
   at_ = static_cast<size_t>(beside ? depth - 1 : depth);
   if (waits_.emplace(at_, takes).second)
     wait(executions(static_cast<int>(at_)) * target_.latencySeconds);
-  if (!beside) return wait(executions(depth) * one);
+  if (!beside) return waitFor(from, to, executions(depth) * one);
   beside_[static_cast<size_t>(depth)][m_.engine(from, to)] += executions(depth) * one;
 }
 
 double ExplicitEvaluation::pipelined() const {
   double inside = 0;
+  std::vector<double> before(m_.engines(), -1);
   for (size_t depth = line_.size(); depth-- > 0;) {
-    inside += line_[depth];
-    double most = 0, all = 0;
-    for (const double seconds : beside_[depth]) most = std::max(most, seconds), all += seconds;
-    if (all == 0) continue;
     const int d = static_cast<int>(depth);
+    inside += line_[depth];
+    double most = 0, all = 0, first = 0;
+    for (size_t e = 0; e < before.size(); e++) {
+      if (before_[depth][e] >= 0)
+        before[e] = before_[depth][e];
+      else if (before[e] >= 0)
+        before[e] = line_[depth] + before[e] * executions(d) / executions(d + 1);
+      const double seconds = beside_[depth][e];
+      if (before[e] >= 0) first = std::max(first, seconds - before[e]);
+      most = std::max(most, seconds), all += seconds;
+    }
+    if (all == 0) continue;
     const double tiles = executions(d) / executions(d - 1);
-    inside = (inside + all + std::max(inside, most) * (tiles - 1)) / tiles;
+    inside = (inside + all + std::max(inside + first, most) * (tiles - 1)) / tiles;
   }
   return inside;
 }
@@ -60,14 +69,17 @@ double ExplicitEvaluation::busiest() const {
 void ExplicitEvaluation::engines() {
   line_.assign(tiling().order.size() + 1, 0);
   beside_.resize(line_.size());
+  before_.assign(line_.size(), std::vector<double>(m_.engines(), -1));
   for (auto& engines : beside_) engines.assign(m_.engines(), 0);
   oneSide(false);
   if (tiling().sync < 0) return;
   std::vector<double> before = std::exchange(line_, std::vector<double>(line_.size()));
+  std::vector<std::vector<double>> waited = before_;
   waits_.clear();
   wait(target_.gridSyncSeconds * lastTiles());
   oneSide(true);
   for (const double seconds : std::exchange(line_, std::move(before))) behind_ += seconds;
+  before_ = std::move(waited);
 }
 
 void ExplicitEvaluation::oneSide(bool behind) {
@@ -113,7 +125,7 @@ void ExplicitEvaluation::stage(size_t s) {
   total_ += points * (w.slots + w.loads + 1);
   base_ += whole * (w.slots + w.loads + 1);
   direct(s, points, outer);
-  if (facts_.moves[s] && movesFromMain(s, runs)) return;
+  if (isMove(s)) return movesFromMain(s, runs);
   if (facts_.products[s]) {
     const double tiles = product(s, runs);
     if (split() && !facts_.itself[s]) {  // to the vector cores, through main memory
@@ -137,7 +149,7 @@ void ExplicitEvaluation::stage(size_t s) {
 
 void ExplicitEvaluation::direct(size_t s, double points, double outer) {
   const auto one = [&](const Touch& t, bool written, double n) {
-    if (isScratch(t.buffer) || isBrought(t.buffer) || (facts_.moves[s] && !written)) return;
+    if (isScratch(t.buffer) || isBrought(t.buffer) || (isMove(s) && !written)) return;
     const double size = n * static_cast<double>(facts_.elementBytes[t.buffer]);
     count(written, size);
     if (written)
@@ -159,9 +171,8 @@ void ExplicitEvaluation::direct(size_t s, double points, double outer) {
   }
 }
 
-bool ExplicitEvaluation::movesFromMain(size_t s, double runs) {
+void ExplicitEvaluation::movesFromMain(size_t s, double runs) {
   const Touch& t = g_.stages[s].reads[0];
-  if (isScratch(t.buffer)) return false;
   double each = static_cast<double>(facts_.elementBytes[t.buffer]);
   for (size_t d = 0; d < t.dims.size(); d++) {
     const int64_t extent = g_.buffers[t.buffer][d];
@@ -169,7 +180,6 @@ bool ExplicitEvaluation::movesFromMain(size_t s, double runs) {
   }
   count(false, runs * each);
   moveBytes(m_.main, m_.scratch, runs, each);
-  return true;
 }
 
 bool ExplicitEvaluation::goesOut(size_t s) const {

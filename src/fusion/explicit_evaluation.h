@@ -40,7 +40,8 @@ class Memories {
 struct ExplicitFacts {
   ExplicitFacts(const StageSet&, const Target&);
   const Memories memories;
-  std::vector<bool> moves;                       ///< [stage]
+  std::vector<int>
+      moves;  ///< [stage] the buffer that it fills with what lies in main (moveOf), or -1
   std::vector<bool> itself;                      ///< [stage] storesItself
   std::vector<std::optional<Product>> products;  ///< [stage]
   std::vector<std::vector<int>>
@@ -60,8 +61,8 @@ struct ExplicitFacts {
   };
   std::vector<Operands> operands;  ///< [stage] buffers of its product
   struct Stored {
-    size_t stage;
-    bool plain;  ///< always, alone, at an element for each point
+    size_t stage, write;  ///< of GroupShape
+    bool plain;           ///< always, alone, at an element for each point, side by side
   };
   std::vector<std::vector<Stored>> stores;  ///< [buffer]
   std::vector<int64_t> elementBytes;        ///< [buffer]
@@ -95,10 +96,12 @@ class ExplicitEvaluation {
   // Seconds, were there only one core, all executions together.
   std::vector<double> line_;  // [depth] of what the program waits for there
   std::vector<std::vector<double>>
-      beside_;         // [depth][engine] of what brings what the next tile of the loop wants, or
-                       // takes what the last one made
-  size_t at_ = 0;      // the depth that is counted
-  double behind_ = 0;  // of what the last tile does behind the wait for all (Tiling::sync)
+      beside_;  // [depth][engine] of what brings what the next tile of the loop wants, or
+                // takes what the last one made
+  // [depth][engine] what the program waits for there before it waits for that engine; -1: it doesn't
+  std::vector<std::vector<double>> before_;
+  size_t at_ = 0;             // the depth that is counted
+  double behind_ = 0;         // of what the last tile does behind the wait for all (Tiling::sync)
   std::vector<bool> waited_;  // [buffer] it is used there
   // [buffer] the next tile's part comes while this one runs, or the last one's goes
   std::vector<bool> doubled_;
@@ -152,6 +155,13 @@ class ExplicitEvaluation {
   bool storedByUnit(size_t b) const;
   /// Sums in the matrix unit's memory, where there is room for them beside a tile of other results.
   void keepApart();
+  /// Does an engine bring what the stage moves? Else it loads and stores element by element.
+  bool isMove(size_t s) const {
+    const int to = facts_.moves[s];
+    return to >= 0 && isBrought(static_cast<size_t>(to));
+  }
+  /// Do the stages that store an output make the tile's part of it, every element once?
+  bool isMade(size_t b) const;
   /// Is what a stage makes in one tile exactly what the tile owns?
   bool isOwn(size_t s) const;
   bool split() const { return target_.operands != target_.scratch; }
@@ -176,8 +186,14 @@ class ExplicitEvaluation {
   void moveBytes(int from, int to, double times, double each);
   void bringOrTake(size_t b, int depth, double each);
   void wait(double seconds) { line_[at_] += seconds; }
+  /// For an operation along a path.
+  void waitFor(int from, int to, double seconds) {
+    double& before = before_[at_][m_.engine(from, to)];
+    if (before < 0) before = line_[at_];
+    wait(seconds);
+  }
   /// Of all loops: what is brought ahead goes beside what a tile does, but for the first tile, and for what the last one does; what is taken
-  /// back likewise.
+  /// back likewise. Where a tile waits for the same engine, that is done with it first.
   double pipelined() const;
   double busiest() const;  ///< the engine that moves most beside tiles
   void vector(const std::vector<ExplicitFacts::Work>&, double runs, double points);
@@ -196,7 +212,7 @@ class ExplicitEvaluation {
   void splitStage(size_t s, bool behind);
   /// Elements that no tile has a copy of.
   void direct(size_t s, double points, double outer);
-  bool movesFromMain(size_t s, double runs);
+  void movesFromMain(size_t s, double runs);
   double product(size_t s, double runs);  ///< answers how many tiles of results
 };
 

@@ -131,7 +131,9 @@ std::optional<MoveStage> moveOf(const Stage& s) {
   const Apply* a = store.value.as<Apply>();
   if (a && a->op == Op::Select && a->args[2].as<Imm>()) move = {a->args[1], a->args[0], a->args[2]};
   const Load* from = move.load.as<Load>();
-  if (!from) return {};
+  if (!from || (move.guard && !loadsOf(move.guard).empty())) return {};
+  for (const Expr& e : from->index)
+    if (!loadsOf(e).empty()) return {};
   for (const StageAxis& axis : s.axes)  // what repeats is brought once, and repeated on the chip
     if (axis.extent > 1 && !mentions(from->index, axis.var)) return {};
   return move;

@@ -22,35 +22,65 @@ void ExplicitEvaluation::spaces() {
   const size_t n = g_.buffers.size();
   space_.assign(n, Memories::kNone);
   out_.sharing.assign(n, -1);
-  std::vector<bool> matrix(n), vector(n), gathered(n), sums(n);
+  for (size_t b = 0; b < n; b++)
+    if (isScratch(b) || (set_.buffers[b].kind == PlanBuffer::Output && isMade(b)))
+      space_[b] = m_.scratch;
+  std::vector<bool> matrix(n), vector(n), gathered(n);
   for (size_t s = 0; s < g_.stages.size(); s++) {
     for (const Touch& t : g_.stages[s].reads) {
+      if (isMove(s)) continue;
       const auto b = static_cast<size_t>(t.buffer);
-      if (facts_.moves[s] && !isScratch(b)) continue;
       (facts_.operands[s].has(b) ? matrix : vector)[b] = true;
       for (const AxisSum& d : t.dims)
         if (!d.known) gathered[b] = true;
     }
-    if (const int b = facts_.operands[s].sums; b >= 0) sums[static_cast<size_t>(b)] = true;
+    if (const int b = facts_.operands[s].sums; b >= 0 && isScratch(b) && !split())
+      space_[static_cast<size_t>(b)] = m_.result;
   }
   for (size_t b = 0; b < n; b++) {
-    if (isScratch(b)) {
-      space_[b] = sums[b] && !split() ? m_.result : m_.scratch;
-    } else if (set_.buffers[b].kind == PlanBuffer::Output) {
-      const auto& stores = facts_.stores[b];
-      if (stores.size() == 1 && stores[0].plain && out_.depth[stores[0].stage] == out_.held[b] &&
-          isOwn(stores[0].stage) && !storedByUnit(b))
-        space_[b] = m_.scratch;
-    } else if ((matrix[b] || vector[b]) && !gathered[b] && !(matrix[b] && vector[b] && split())) {
-      const bool weights =
-          set_.buffers[b].kind == PlanBuffer::Constant && m_.weights != Memories::kNone;
-      space_[b] = weights ? m_.weights : matrix[b] ? m_.operands : m_.scratch;
-    }
+    const bool input = !isScratch(b) && set_.buffers[b].kind != PlanBuffer::Output;
+    if (!input || !(matrix[b] || vector[b]) || gathered[b] || (matrix[b] && vector[b] && split()))
+      continue;
+    const bool weights =
+        set_.buffers[b].kind == PlanBuffer::Constant && m_.weights != Memories::kNone;
+    space_[b] = weights ? m_.weights : matrix[b] ? m_.operands : m_.scratch;
   }
   keepApart();
   for (size_t b = 0; b < g_.buffers.size(); b++)
     if (const int into = set_.inPlace[b]; isScratch(b) && into >= 0)
       shareMemory(b, static_cast<size_t>(into));
+}
+
+bool ExplicitEvaluation::isMade(size_t b) const {
+  const std::vector<ExplicitFacts::Stored>& stores = facts_.stores[b];
+  for (const ExplicitFacts::Stored& s : stores)
+    if (!s.plain || out_.depth[s.stage] != out_.held[b] || !isOwn(s.stage)) return false;
+  if (stores.size() < 2) return !stores.empty() && !storedByUnit(b);
+  const std::vector<Span>& part = out_.regions.buffers[b];
+  const auto volume = [](const std::vector<Span>& spans) {
+    int64_t n = 1;
+    for (const Span& s : spans) n *= s.size;
+    return n;
+  };
+  std::vector<std::vector<Span>> parts;
+  int64_t missing = volume(part);
+  for (const ExplicitFacts::Stored& s : stores) {
+    std::vector<Span>& mine = parts.emplace_back();
+    const Touch& t = g_.stages[s.stage].writes[s.write];
+    for (size_t d = 0; d < t.dims.size(); d++)
+      mine.push_back(spanOf(t.dims[d], out_.regions.stages[s.stage], g_.buffers[b][d]));
+    missing -= volume(mine);
+    for (size_t k = 0; k + 1 < parts.size(); k++) {
+      bool apart = false;
+      for (size_t d = 0; d < mine.size(); d++) {
+        const Span &x = mine[d], &y = parts[k][d];
+        apart |= x.coefficients == y.coefficients &&
+                 (x.base + x.size <= y.base || y.base + y.size <= x.base);
+      }
+      if (!apart) return false;
+    }
+  }
+  return missing == 0 && !storedByUnit(b);
 }
 
 Span ExplicitEvaluation::widened(Span s, int64_t extent, int depth) const {

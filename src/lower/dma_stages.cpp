@@ -95,8 +95,6 @@ std::optional<Block> DmaLowering::fromMain(const Stage& s, const MoveStage& move
   const PlanBuffer& from = plan_.buffer(l.buffer);
   const PlanBuffer& to = plan_.buffer(s.inner[0].buffer);
   if (from.kind == PlanBuffer::Scratch || to.kind != PlanBuffer::Scratch) return {};
-  for (const Expr& e : l.index)
-    if (!loadsOf(e).empty()) return {};
   if (move.guard && !saysInRange(s, move, from)) return {};
   Copy c;
   std::unordered_map<std::string, Expr> at;

@@ -53,6 +53,23 @@ graph (x: f32[1x3x20x20]) {
   return %11
 })";
 
+/// Parts side by side, along an axis of theirs and along the lanes.
+inline const char* const kParts = R"(
+graph (x: f32[12x3x128], y: f32[12x1x128], z: f32[12x4x72]) {
+  %3 = concat x, y axis=1 : f32[12x4x128]
+  %4 = concat %3, z axis=2 : f32[12x4x200]
+  return %3, %4
+})";
+/// Rows of a table that data chooses, and what is made of them.
+inline const char* const kRows = R"(
+graph (rows: i64[1x12]) {
+  %1 = const data "table" : f32[160x256]
+  %2 = gather %1 [rows] (d0, d1) -> (select($1[0, d0] < 0, $1[0, d0] + 160, $1[0, d0]), d1) fill=0 : f32[12x256]
+  %3 = const data "w" : f32[384x256]
+  %4 = contract %2, %3 mk,nk->mn : f32[12x384]
+  return %2, %4
+})";
+
 /// Two convolutions of bytes: what passes between them, through a pad and through a maximum, is requantised sums.
 inline const char* const kQuantised = R"(
 graph (x: u8[1x3x12x12]) {

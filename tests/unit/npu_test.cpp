@@ -160,8 +160,8 @@ Target machine(const std::string& name, int64_t scratch = 0) {
 
 class Npu : public testing::TestWithParam<const char*> {};
 TEST_P(Npu, GraphsKeepTheirValues) {
-  for (const char* text :
-       {kChain, kSoftmax, kProduct, kAttention, kConvolutions, kQuantised, kDepthwise, kKept})
+  for (const char* text : {kChain, kSoftmax, kProduct, kAttention, kConvolutions, kQuantised,
+                           kDepthwise, kKept, kParts, kRows})
     for (const int64_t scratch : {0, 32768, 4096})
       for (const bool unfused : {false, true}) {
         const Outcome o = Trial(text, machine(GetParam(), scratch))(unfused);
@@ -247,7 +247,8 @@ graph (x: f32[4096x1024]) {
 }
 
 TEST(NpuCount, WhatIsPlannedIsWhatIsMoved) {
-  for (const char* text : {kChain, kSoftmax, kProduct, kAttention, kConvolutions, kDepthwise})
+  for (const char* text :
+       {kChain, kSoftmax, kProduct, kAttention, kConvolutions, kDepthwise, kParts, kRows})
     for (const int64_t scratch : {0, 32768, 8192}) {
       const Outcome o = Trial(text, machine("npu:neuroncore2", scratch))();
       EXPECT_EQ(o.counted.bytesRead, o.plannedRead) << text << scratch;
@@ -258,8 +259,8 @@ TEST(NpuCount, WhatIsPlannedIsWhatIsMoved) {
 /// The plan's seconds are near the simulator's, however it is cut, so that what is chosen by the one is better by the other.
 TEST(NpuCount, PlannedSecondsAreSimulatedSeconds) {
   for (const char* name : kMachines)
-    for (const char* text :
-         {kChain, kSoftmax, kProduct, kAttention, kConvolutions, kQuantised, kDepthwise, kHalves})
+    for (const char* text : {kChain, kSoftmax, kProduct, kAttention, kConvolutions, kQuantised,
+                             kDepthwise, kHalves, kParts, kRows})
       for (const bool unfused : {false, true}) {
         const Target t = machine(name);
         const Outcome o = Trial(text, t)(unfused);
@@ -298,6 +299,21 @@ TEST(NpuCount, LongReductionsAreBroughtInPieces) {
       const double bytes = static_cast<double>(o.counted.bytesRead);
       EXPECT_LT(o.counted.busy.at(path.engine) / t.hertz, 4 * bytes / path.bytesPerSecond)
           << name << text;
+    }
+  }
+}
+
+/// Parts of one result are brought into its place in the scratchpad, and go from there at once, by engines.
+TEST(NpuCount, PartsOfAResultAreMovedByEngines) {
+  for (const char* name : {"npu:ethos-u65-512", "npu:gemmini"}) {
+    const Target t = machine(name);
+    const Outcome o = Trial(kParts, t)();
+    for (const bool written : {false, true}) {
+      const MemoryPath& path = written ? *t.path(t.scratch, "main") : *t.path("main", t.scratch);
+      const auto bytes =
+          static_cast<double>(written ? o.counted.bytesWritten : o.counted.bytesRead);
+      EXPECT_LT(o.counted.busy.at(path.engine) / t.hertz, 2 * bytes / path.bytesPerSecond)
+          << name;  // eight times as long, element by element
     }
   }
 }
