@@ -149,7 +149,8 @@ class Assembly {
     held.depth = tiled_.held[b];
     held.order.clear();
     held.region.clear();
-    for (const Span& span : tiled_.regions.buffers[b]) held.region.push_back(region(span));
+    for (size_t d = 0; d < g_.buffers[b].size(); d++)
+      held.region.push_back(region(clipped(tiled_.regions.buffers[b][d], g_.buffers[b][d])));
     held.ring = tiled_.regions.ring[b];
     if (held.ring >= 0)
       held.newest = region(

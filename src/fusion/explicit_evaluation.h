@@ -77,7 +77,12 @@ class ExplicitEvaluation {
  public:
   ExplicitEvaluation(const GroupShape& g, const StageSet& set, const std::vector<StageWork>& work,
                      const Target& target)
-      : g_(g), set_(set), work_(work), facts_(set, target), m_(facts_.memories), target_(target) {}
+      : g_(g), set_(set), work_(work), facts_(set, target), m_(facts_.memories), target_(target) {
+    readBack_.resize(g.buffers.size());
+    for (const StageShape& s : g.stages)
+      for (const Touch& t : s.reads)
+        if (g.output[t.buffer]) readBack_[t.buffer] = true;
+  }
 
   /// Into the memory that `out` has.
   void run(const Tiling&, Tiled& out);
@@ -89,6 +94,7 @@ class ExplicitEvaluation {
   const ExplicitFacts facts_;
   const Memories& m_;
   const Target& target_;
+  std::vector<bool> readBack_;  // [buffer] results that stages read
   Tiled out_;
   std::vector<int64_t> counts_;
   std::vector<int> space_;  // [buffer] the level; kNone: no tile has a copy
@@ -145,6 +151,8 @@ class ExplicitEvaluation {
   bool isScratch(size_t b) const { return set_.buffers[b].kind == PlanBuffer::Scratch; }
   /// Do tiles work on a copy, or on scratch?
   bool isBrought(size_t b) const { return space_[b] != Memories::kNone; }
+  /// Where it lies: what stages read of a result that isn't brought is kept in scratch, too.
+  int levelOf(size_t b) const { return isBrought(b) || !readBack_[b] ? space_[b] : m_.scratch; }
   int64_t heldBytes(size_t b) const;
   /// Small operands that loops walk through are brought before them, all at once, where that costs less than many small copies.
   void widen();
@@ -173,8 +181,6 @@ class ExplicitEvaluation {
   std::vector<Life> uses() const;
   /// Of each level, all that lives there at once at most; -1: nothing does.
   std::vector<int64_t> peaks(std::vector<Life> uses) const;
-  /// A result that stages of the same tile read.
-  bool isReadBack(size_t b) const;
   /// Where all doesn't fit, the largest operands stay in main memory.
   void fit();
 

@@ -13,8 +13,8 @@ constexpr double kSmallShare = 1.0 / 16;  // of a memory, of an operand that isn
 int64_t ExplicitEvaluation::heldBytes(size_t b) const {
   int64_t n = facts_.elementBytes[b];
   for (size_t d = 0; d < g_.buffers[b].size(); d++)
-    n *= std::clamp<int64_t>(out_.regions.buffers[b][d].size, 0, g_.buffers[b][d]);
-  const int64_t align = m_.level(space_[b]).align;
+    n *= std::max<int64_t>(0, clipped(out_.regions.buffers[b][d], g_.buffers[b][d]).size);
+  const int64_t align = m_.level(levelOf(b)).align;
   return (n + align - 1) / align * align;
 }
 
@@ -214,7 +214,7 @@ std::vector<Life> ExplicitEvaluation::uses() const {
 
 std::vector<int64_t> ExplicitEvaluation::peaks(std::vector<Life> live) const {
   const auto lies = [&](size_t b) {
-    return isBrought(b) && out_.sharing[b] < 0 && live[b].last >= 0;
+    return levelOf(b) != Memories::kNone && out_.sharing[b] < 0 && live[b].last >= 0;
   };
   std::vector<size_t> buffers;
   std::vector<Life> list;
@@ -232,10 +232,10 @@ std::vector<int64_t> ExplicitEvaluation::peaks(std::vector<Life> live) const {
   for (size_t b = 0; b < live.size(); b++) {
     if (!lies(b)) continue;
     const int64_t n = heldBytes(b);
-    int64_t* at = &change[static_cast<size_t>(space_[b]) * places];
+    int64_t* at = &change[static_cast<size_t>(levelOf(b)) * places];
     at[live[b].first] += n;
     at[live[b].last + 1] -= n;
-    out[static_cast<size_t>(space_[b])] = 0;
+    out[static_cast<size_t>(levelOf(b))] = 0;
   }
   if (tiling().sync >= 0) {
     int64_t* at = &change[static_cast<size_t>(m_.scratch) * places];
@@ -256,6 +256,7 @@ void ExplicitEvaluation::chooseDoubled() {
   std::vector<int64_t> used(m_.count());
   for (size_t b = 0; b < g_.buffers.size(); b++)
     if (isBrought(b) && out_.sharing[b] < 0) used[static_cast<size_t>(space_[b])] += heldBytes(b);
+  if (split()) used[static_cast<size_t>(m_.scratch)] += exchangeBytes();
   for (const bool takes : {false, true})
     for (size_t b = 0; b < g_.buffers.size(); b++) {
       if (isScratch(b) || !isBrought(b) || out_.regions.ring[b] >= 0 ||
@@ -270,13 +271,6 @@ void ExplicitEvaluation::chooseDoubled() {
     }
 }
 
-bool ExplicitEvaluation::isReadBack(size_t b) const {
-  return g_.output[b] && std::ranges::any_of(g_.stages, [&](const StageShape& s) {
-           return std::ranges::any_of(
-               s.reads, [&](const Touch& t) { return t.buffer == static_cast<int>(b); });
-         });
-}
-
 void ExplicitEvaluation::fit() {
   const std::vector<Life> live = uses();
   for (;;) {
@@ -286,7 +280,7 @@ void ExplicitEvaluation::fit() {
     for (size_t m = 0; m < used.size(); m++) {
       if (used[m] <= m_.level(static_cast<int>(m)).bytes) continue;
       for (size_t b = 0; b < g_.buffers.size(); b++)
-        if (space_[b] == static_cast<int>(m) && !isScratch(b) && !isReadBack(b) &&
+        if (space_[b] == static_cast<int>(m) && !isScratch(b) && !readBack_[b] &&
             (largest < 0 || heldBytes(b) > heldBytes(static_cast<size_t>(largest))))
           largest = static_cast<int>(b);
     }

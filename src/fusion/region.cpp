@@ -107,6 +107,11 @@ bool Span::isWhole(int64_t extent) const {
          std::ranges::all_of(coefficients, [](int64_t c) { return c == 0; });
 }
 Span wholeSpan(int64_t extent) { return {{}, 0, extent}; }
+Span clipped(const Span& s, int64_t extent) {
+  if (std::ranges::any_of(s.coefficients, [](int64_t c) { return c != 0; })) return s;
+  const int64_t base = std::max<int64_t>(s.base, 0);
+  return {{}, base, std::max<int64_t>(0, std::min(s.base + s.size, extent) - base)};
+}
 Span unite(const Span& a, const Span& b, int64_t extent) {
   if (a.size < 0) return b.isWhole(extent) ? wholeSpan(extent) : b;
   if (b.size < 0) return a;

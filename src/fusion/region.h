@@ -19,6 +19,8 @@ struct Span {
   bool dependsOn(int tile) const { return coefficients[tile] != 0; }
 };
 Span wholeSpan(int64_t extent);
+/// Where all tiles have the same part, no more of it than the axis has.
+Span clipped(const Span&, int64_t extent);
 /// The smallest span of this form around both; whole where there is none.
 Span unite(const Span&, const Span&, int64_t extent);
 

@@ -107,6 +107,7 @@ void DmaLowering::chooseDoubled() {
   doubled_.clear();
   std::map<std::string, int64_t> used;
   for (const PlanBuffer* b : scratch_) used[b->space] += memoryBytes(*b);
+  if (exchanges()) used[target_.scratch] += target_.level(target_.scratch)->bytes / kExchangeShare;
   for (const bool takes : {false, true})
     for (PlanBuffer* b : scratch_) {
       if (!(takes ? isOut(*b) : isIn(*b)) || b->ring >= 0 || b->depth == 0 ||
@@ -120,6 +121,14 @@ void DmaLowering::chooseDoubled() {
       buffers_.tile[b->name] = {
           simplify(floorMod(var(list_->tiles[b->depth - 1].var), Expr(2)), ranges_)};
     }
+}
+
+bool DmaLowering::exchanges() const {
+  return target_.operands != target_.scratch &&
+         std::ranges::any_of(list_->stages, [&](const Stage& s) {
+           const auto product = productOf(s, target_);
+           return product && isFed(*product) && !storesItself(s);
+         });
 }
 
 std::vector<const TileAxis*> DmaLowering::grid() const {

@@ -36,6 +36,8 @@ class DmaLowering {
   void begin(const TileList& list, const std::vector<StageSchedule>& schedule);
   /// What a serial loop brings anew for each tile, or takes back, where there is room for two of all.
   void chooseDoubled();
+  /// Do tiles of results wait in the scratchpad for vector instructions (kExchangeShare)?
+  bool exchanges() const;
 
   std::vector<const TileAxis*> grid() const;
   Block tiles();

@@ -411,6 +411,14 @@ TEST(NpuCount, WhatIsCutForMemoryFits) {
   EXPECT_LT(cycles[false], cycles[true]);
 }
 
+/// Where cube and vector cores share no memory, results wait in the scratchpad for vector instructions: what is brought ahead leaves room.
+TEST(NpuCount, WhatIsBroughtAheadLeavesRoomForResults) {
+  const int64_t scratch = 65536;
+  for (const auto& [plan, counted] : countedKernels(parseGraph(gatedLayers(12), "test"),
+                                                    machine("npu:ascend910b", scratch), false))
+    EXPECT_LE(counted.scratchPeak, scratch) << toText(*plan);
+}
+
 TEST(NpuCount, RequantisedSumsAreHeldAsBytes) {
   Target t = machine("npu:ethos-u85-1024");
   for (Level& l : t.levels)
