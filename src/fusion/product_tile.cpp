@@ -137,14 +137,17 @@ class Tiler {
     if (tiles == 1) out_.together = -1;
   }
 
-  /// Deep enough to read each operand's half; where not even the short axes fit, fewer rows.
+  /// Deep enough to read each operand's half; where not even the short axes fit, fewer rows, then fewer columns.
   void deepen(int64_t& rows, int64_t& columns, int64_t rowUnit) {
-    const int64_t element = elementBytes(), own = out_.each ? columns : 1;
+    const int64_t element = elementBytes();
     const auto deepest = [&] {
+      const int64_t own = out_.each ? columns : 1;
       return std::min(room(unit_.left) / kHalves / (rows * out_.flatRowSize * own * element),
                       room(unit_.right) / kHalves / (columns * element));
     };
     while (deepest() < out_.flatDepthSize && rows > rowUnit) rows = whole(rows / 2, rowUnit);
+    while (deepest() < out_.flatDepthSize && columns > unit_.columns)
+      columns = whole(columns / 2, unit_.columns);
     out_.deepBlock = std::max<int64_t>(1, deepest() / out_.flatDepthSize);
     if (out_.deep >= 0) out_.deepBlock = std::min(out_.deepBlock, size(out_.deep));
   }

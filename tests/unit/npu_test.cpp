@@ -9,6 +9,7 @@
 #include "backends/npu/simulate.h"
 #include "counted_kernels.h"
 #include "fusion/fuse.h"
+#include "fusion/product_tile.h"
 #include "ir/graph_eval.h"
 #include "ir/kernel_eval.h"
 #include "ir/kernel_verify.h"
@@ -409,6 +410,36 @@ TEST(NpuCount, WhatIsCutForMemoryFits) {
       cycles[unfused] += counted.cycles;
     }
   EXPECT_LT(cycles[false], cycles[true]);
+}
+
+/// Channels that each have a left operand of their own, side by side: as many as half of the unit's memory holds windows of.
+TEST(NpuCount, WindowsOfManyChannelsFitTheUnit) {
+  const Target t = machine("npu:ethos-u85-1024");
+  for (const int channels : {32, 64, 384, 960})
+    for (const int side : {7, 14, 28})
+      for (const int taps : {3, 5}) {
+        const std::string text = fmt::format(R"(
+graph (x: f32[1x{0}x{1}x{1}]) {{
+  %1 = const data "w" : f32[{0}x{2}x{2}]
+  %2 = view x (d0, d1, d2, d3, d4, d5) -> (0, d1, d2 + d4, d3 + d5) fill=0 : f32[1x{0}x{1}x{1}x{2}x{2}]
+  %3 = contract %2, %1 ncpqij,cij->ncpq : f32[1x{0}x{1}x{1}]
+  return %3
+}})",
+                                             channels, side, taps);
+        for (const Node& n : fuse(parseGraph(text, "test"), t, {}).graph.nodes)
+          if (const Group* group = n.as<Group>())
+            for (const Stage& s : group->plan->lists[0].stages)
+              if (const auto product = productOf(s, t)) {
+                std::vector<ProductAxis> axes;
+                for (const StageAxis& a : s.axes) axes.push_back({a.extent, true});
+                const ProductTile tile = tileProduct(s, *product, axes, 1 << 16, true, t);
+                ASSERT_TRUE(tile.each);
+                EXPECT_LE(
+                    2 * 4 * tile.rows() * tile.columnBlock * tile.deepBlock * tile.flatDepthSize,
+                    t.level(t.matrix.left)->bytes)
+                    << text;
+              }
+      }
 }
 
 /// Where cube and vector cores share no memory, results wait in the scratchpad for vector instructions: what is brought ahead leaves room.
