@@ -308,32 +308,36 @@ Clusters::Body Clusters::bodyOf(const std::vector<int>& nodes) const {
   const std::vector<int> inside = withRepeated(nodes);
   Body body;
   body.graph.nodes.reserve(inside.size() * 2);
-  std::map<Value, Value> to;
+  const int search = ++searches_;
+  for (int n : inside) marked_[n] = search;
+  copies_.resize(values_.size());
+  const auto copyOf = [&](const Value& v) -> Copy& { return copies_[values_.of(v)]; };
   const auto add = [&](Node node, int from) {
     body.from.push_back(from);
     return body.graph.add(std::move(node));
   };
   for (int n : inside)
     for (const Value& v : g_.nodes[n].operands) {
-      if (std::ranges::binary_search(inside, v.node) || to.count(v) || g_.node(v).as<Const>())
-        continue;
-      to[v] =
-          add({.kind = Input{}, .operands = {}, .results = {g_.type(v)}, .name = {}, .origin = {}},
-              v.node);
+      Copy& copy = copyOf(v);
+      if (marked_[v.node] == search || copy.search == search || g_.node(v).as<Const>()) continue;
+      Node input{
+          .kind = Input{}, .operands = {}, .results = {g_.type(v)}, .name = {}, .origin = {}};
+      copy = {search, add(std::move(input), v.node)};
       body.inputs.push_back(v);
     }
   for (int n : inside) {
-    Node copy = g_.nodes[n];
-    for (Value& v : copy.operands) {
-      if (g_.node(v).as<Const>() && !to.count(v)) to[v] = add(g_.node(v), v.node);
-      v = to.at(v);
+    Node node = g_.nodes[n];
+    for (Value& v : node.operands) {
+      Copy& copy = copyOf(v);
+      if (copy.search != search) copy = {search, add(g_.node(v), v.node)};  // a constant
+      v = copy.value;
     }
-    const Value first = add(std::move(copy), n);
+    const Value first = add(std::move(node), n);
     for (int r = 0; r < static_cast<int>(g_.nodes[n].results.size()); r++)
-      to[Value{n, r}] = {first.node, r};
+      copyOf({n, r}) = {search, {first.node, r}};
   }
   body.outputs = neededOutside(nodes);
-  for (const Value& v : body.outputs) body.graph.outputs.push_back(to.at(v));
+  for (const Value& v : body.outputs) body.graph.outputs.push_back(copyOf(v).value);
   return body;
 }
 

@@ -118,7 +118,12 @@ class Clusters {
   std::vector<bool> outputs_;  ///< [value]
   mutable std::vector<int> marked_;  ///< [node] the search that saw it last
   mutable int searches_ = 0;
-  std::vector<int> rank_;  ///< [cluster] readers have higher ones; different
+  struct Copy {
+    int search = 0;
+    Value value;
+  };
+  mutable std::vector<Copy> copies_;  ///< [value] in the body that was made last
+  std::vector<int> rank_;             ///< [cluster] readers have higher ones; different
   void rankAll();
   void rankAsOne(int into, int from);
   void rankNextTo(int c, int isNew);

@@ -201,7 +201,7 @@ class TilingCosts::Evaluation {
     if (out_.depth[g_.writer[b]] != out_.depth[g_.writer[into]]) return false;
     for (size_t d = 0; d < g_.buffers[b].size(); d++) {
       const Span &x = out_.regions.buffers[b][d], &y = out_.regions.buffers[into][d];
-      if (x.base != y.base || x.size != y.size || x.coefficients != y.coefficients) return false;
+      if (!(x == y)) return false;
     }
     out_.sharing[b] = out_.sharing[into] >= 0 ? out_.sharing[into] : into;
     return true;

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <set>
 #include <unordered_map>
 
 #include "fusion/stage_memory.h"
@@ -30,39 +29,44 @@ bool readsOnlyThere(const Stage& s, const StageStore& store, const std::string& 
 }
 
 void findInPlace(StageSet& set) {
-  set.inPlace.assign(set.buffers.size(), -1);
+  const size_t n = set.buffers.size();
+  set.inPlace.assign(n, -1);
   findFacts(set);
-  std::unordered_map<std::string_view, size_t> number, lastRead, written;
-  for (size_t b = 0; b < set.buffers.size(); b++) number[set.buffers[b].name] = b;
+  std::unordered_map<std::string_view, size_t> number;
+  for (size_t b = 0; b < n; b++) number[set.buffers[b].name] = b;
+  std::vector<std::vector<size_t>> read(set.stages.size());  // [stage] buffers
+  std::vector<size_t> lastRead(n), written(n);
   for (size_t s = 0; s < set.stages.size(); s++) {
     const StageFacts& facts = *set.facts[s];
-    const auto name = [&](const Touch& t) -> std::string_view {
-      return facts.buffers[static_cast<size_t>(t.buffer)];
-    };
-    for (const Touch& t : facts.shape.reads) lastRead[name(t)] = s;
-    for (const Touch& t : facts.shape.writes) written[name(t)]++;
+    std::vector<size_t> numbers;
+    for (const std::string& name : facts.buffers) numbers.push_back(number.at(name));
+    const auto of = [&](const Touch& t) { return numbers[static_cast<size_t>(t.buffer)]; };
+    for (const Touch& t : facts.shape.reads) lastRead[of(t)] = s, read[s].push_back(of(t));
+    for (const Touch& t : facts.shape.writes) written[of(t)]++;
   }
-  std::vector<bool> taken(set.buffers.size());
-  const auto isFree = [&](size_t b, const PlanBuffer& to, size_t stage) {
-    const PlanBuffer& from = set.buffers[b];
-    return from.kind == PlanBuffer::Scratch && !taken[b] && from.type == to.type &&
-           from.name != to.name && written[from.name] <= 1 && lastRead[from.name] <= stage;
-  };
-  for (size_t s = 0; s < set.stages.size(); s++)
+  std::vector<bool> taken(n);
+  for (size_t s = 0; s < set.stages.size(); s++) {
+    std::vector<size_t>& from = read[s];  // those that may be overwritten, each once
+    std::erase_if(from, [&](size_t b) {
+      return set.buffers[b].kind != PlanBuffer::Scratch || written[b] > 1 || lastRead[b] > s;
+    });
+    std::ranges::sort(from);
+    from.erase(std::unique(from.begin(), from.end()), from.end());
+    if (from.empty()) continue;
     for (const auto* stores : {&set.stages[s].inner, &set.stages[s].outer})
       for (const StageStore& store : *stores) {
-        const PlanBuffer& to = set.buffers[number.at(store.buffer)];
-        if (written[store.buffer] > 1 || to.kind != PlanBuffer::Scratch) continue;
-        std::set<size_t> sources;
-        for (const Expr& e : loadsOf(store.value)) sources.insert(number.at(e.as<Load>()->buffer));
-        for (size_t b : sources) {
-          if (!isFree(b, to, s) || !readsOnlyThere(set.stages[s], store, set.buffers[b].name))
-            continue;
-          set.inPlace[number.at(store.buffer)] = static_cast<int>(b);
-          taken[b] = true;
-          break;
-        }
+        const size_t at = number.at(store.buffer);
+        const PlanBuffer& to = set.buffers[at];
+        if (written[at] > 1 || to.kind != PlanBuffer::Scratch) continue;
+        const auto into = std::ranges::find_if(from, [&](size_t b) {
+          return !taken[b] && b != at && set.buffers[b].type == to.type &&
+                 readsOnlyThere(set.stages[s], store, set.buffers[b].name);
+        });
+        if (into == from.end()) continue;
+        set.inPlace[at] = static_cast<int>(*into);
+        taken[*into] = true;
       }
+  }
 }
 
 }  // namespace tektite

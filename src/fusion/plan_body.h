@@ -41,6 +41,8 @@ Drafted draftBody(const Graph& body, const AccessOf&, const Target&, const Fusio
 /// planGroup, likewise.
 PlanResult planBody(const Graph& body, const AccessOf&, const Target&, const FusionOptions&,
                     PlanMemory&, const Orders& = {});
+/// As accessOf; null: has none.
+std::shared_ptr<const Access> sharedAccess(const Graph&, int node);
 AccessOf accessesOf(const Graph&);
 
 }  // namespace tektite

@@ -112,13 +112,16 @@ StageSet stagesOf(const Graph& body, const Defs& defs, const Target& target, con
 
 }  // namespace
 
+std::shared_ptr<const Access> sharedAccess(const Graph& g, int node) {
+  auto a = accessOf(g, node);
+  if (!a) return nullptr;
+  if (!a->values.empty()) a->slots = slotsOf(a->values[0]);
+  return std::make_shared<const Access>(std::move(*a));
+}
 AccessOf accessesOf(const Graph& body) {
-  AccessOf access(body.nodes.size());
+  AccessOf access;
   for (size_t n = 0; n < body.nodes.size(); n++)
-    if (auto a = accessOf(body, static_cast<int>(n))) {
-      if (!a->values.empty()) a->slots = slotsOf(a->values[0]);
-      access[n] = std::make_shared<const Access>(std::move(*a));
-    }
+    access.push_back(sharedAccess(body, static_cast<int>(n)));
   return access;
 }
 

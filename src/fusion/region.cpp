@@ -102,10 +102,6 @@ struct UnionFind {
 
 }  // namespace
 
-bool Span::isWhole(int64_t extent) const {
-  return base <= 0 && base + size >= extent &&
-         std::ranges::all_of(coefficients, [](int64_t c) { return c == 0; });
-}
 Span wholeSpan(int64_t extent) { return {{}, 0, extent}; }
 Span clipped(const Span& s, int64_t extent) {
   if (std::ranges::any_of(s.coefficients, [](int64_t c) { return c != 0; })) return s;
@@ -115,7 +111,7 @@ Span clipped(const Span& s, int64_t extent) {
 Span unite(const Span& a, const Span& b, int64_t extent) {
   if (a.size < 0) return b.isWhole(extent) ? wholeSpan(extent) : b;
   if (b.size < 0) return a;
-  if (a.coefficients != b.coefficients) return wholeSpan(extent);
+  if (!a.movesAs(b)) return wholeSpan(extent);
   Span out{a.coefficients, std::min(a.base, b.base), 0};
   out.size = std::max(a.base + a.size, b.base + b.size) - out.base;
   return out.isWhole(extent) ? wholeSpan(extent) : out;

@@ -14,8 +14,20 @@ constexpr size_t kMostTiles = 8;  ///< axes that are cut, at most
 struct Span {
   std::array<int64_t, kMostTiles> coefficients{};
   int64_t base = 0, size = -1;
-  bool isWhole(int64_t extent) const;
-  friend bool operator==(const Span&, const Span&) = default;
+  bool isWhole(int64_t extent) const { return base <= 0 && base + size >= extent && isConstant(); }
+  bool isConstant() const {  // all at once: this is asked of each axis of each tiling
+    int64_t any = 0;
+    for (const int64_t c : coefficients) any |= c;
+    return any == 0;
+  }
+  bool movesAs(const Span& o) const {
+    int64_t apart = 0;
+    for (size_t j = 0; j < kMostTiles; j++) apart |= coefficients[j] ^ o.coefficients[j];
+    return apart == 0;
+  }
+  friend bool operator==(const Span& a, const Span& b) {
+    return a.base == b.base && a.size == b.size && a.movesAs(b);
+  }
   bool dependsOn(int tile) const { return coefficients[tile] != 0; }
 };
 Span wholeSpan(int64_t extent);

@@ -9,8 +9,7 @@ namespace tektite {
 namespace {
 
 Hash kindHash(const Node& n) {
-  Node bare = n;
-  bare.operands.clear();
+  Node bare{.kind = n.kind, .operands = {}, .results = n.results, .name = {}, .origin = {}};
   if (const Const* c = n.as<Const>(); c && c->data) {
     if (const Expr value = scalarConstant(n)) return value.hash();
     bare.kind = Input{};
@@ -41,7 +40,7 @@ Trials::Trials(const Graph& g, const Target& target, const FusionOptions& option
       options_(options),
       memory_(memory),
       values_(g),
-      access_(accessesOf(g)),
+      access_(g.nodes.size()),
       numbers_(values_.size()),
       seen_(values_.size()) {
   nodeHash_.reserve(g.nodes.size());
@@ -49,6 +48,21 @@ Trials::Trials(const Graph& g, const Target& target, const FusionOptions& option
     nodeHash_.push_back(kindHash(n));
     for (const TensorType& t : n.results)
       valueHash_.push_back(n.as<Const>() ? nodeHash_.back() : typeHash(t));
+  }
+  findAccesses();
+}
+
+/// Equal nodes with operands of equal types, or constants, have one access form.
+void Trials::findAccesses() {
+  std::unordered_map<Hash, std::shared_ptr<const Access>> known;
+  for (size_t n = 0; n < g_.nodes.size(); n++) {
+    Hasher h;
+    h.add(nodeHash_[n]);
+    for (const Value& v : g_.nodes[n].operands)
+      h.add(valueHash_[values_.of(v)]).add(typeHash(g_.type(v)));
+    const auto [at, isNew] = known.try_emplace(h.finish());
+    if (isNew) at->second = sharedAccess(g_, static_cast<int>(n));
+    access_[n] = at->second;
   }
 }
 

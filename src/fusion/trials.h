@@ -37,6 +37,7 @@ class Trials {
   int64_t steps = 0;  ///< as Fused::steps
 
  private:
+  void findAccesses();
   Hash keyOf(const std::vector<int>& inside, const std::vector<Value>& outputs);
   Hash keyOf(const Clusters::Body&);
   AccessOf accessOfBody(const Clusters::Body&) const;

@@ -35,7 +35,7 @@ Expr make(std::variant<Imm, Var, Load, Cast, Apply> kind, DType type) {
                           for (const Expr& e : a.args) h.add(e.hash());
                         }},
              kind);
-  return Expr(std::make_shared<const ExprNode>(ExprNode{std::move(kind), type, h.finish()}));
+  return Expr(std::make_shared<const ExprNode>(std::move(kind), type, h.finish()));
 }
 
 std::optional<DType> bitsOf(DType t, bool toInteger) {
@@ -223,17 +223,19 @@ Expr Rewriter::operator()(const Expr& e) {
                               return made;
                             },
                             [&](const Apply& a) {
-                              const auto args = all(a.args, changed);
+                              auto args = all(a.args, changed);
                               if (!changed) return e;
-                              Expr made = apply(a.op, args);
-                              folded = std::ranges::any_of(
-                                  args, [&](const Expr& x) { return x.get() == made.get(); });
+                              std::array<const ExprNode*, kMostArguments> given{};
+                              for (size_t i = 0; i < args.size(); i++) given[i] = args[i].get();
+                              Expr made = apply(a.op, std::move(args));
+                              folded = std::ranges::count(given, made.get()) > 0;
                               return made;
                             }},
                  e->kind);
   if (!folded)  // x + 0 is x, which was replaced already
     if (Expr r = replace_(e, now)) now = std::move(r);
   seen_.add(e.hash());
+  if (done_.empty()) done_.reserve(8);
   done_.push_back(now);
   return now;
 }

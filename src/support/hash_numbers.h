@@ -1,4 +1,6 @@
 #pragma once
+#include <array>
+#include <bit>
 #include <vector>
 
 #include "support/hash.h"
@@ -11,8 +13,8 @@ class HashNumbers {
   static constexpr size_t kNone = static_cast<size_t>(-1);
   size_t find(const Hash& h) const {
     if (table_.empty()) {
-      for (size_t i = 0; i < keys_.size(); i++)
-        if (keys_[i] == h) return i;
+      for (size_t i = 0; i < size_; i++)
+        if (few_[i] == h) return i;
       return kNone;
     }
     const uint32_t at = table_[slotOf(h)];
@@ -20,11 +22,14 @@ class HashNumbers {
   }
   /// One that isn't among them.
   void add(const Hash& h) {
-    if (keys_.empty()) keys_.reserve(kInRow);
+    if (size_ < kInRow) {
+      few_[size_++] = h;
+      return;
+    }
+    if (size_++ == kInRow) keys_.assign(few_.begin(), few_.end());
     keys_.push_back(h);
-    if (keys_.size() <= kInRow) return;
     if (keys_.size() * 2 > table_.size()) {
-      table_.assign(keys_.size() * 4, 0);
+      table_.assign(std::bit_ceil(keys_.size() * 4), 0);
       for (size_t i = 0; i < keys_.size(); i++) table_[slotOf(keys_[i])] = number(i);
     } else {
       table_[slotOf(h)] = number(keys_.size() - 1);
@@ -33,15 +38,17 @@ class HashNumbers {
 
  private:
   static constexpr size_t kInRow = 16;
+  size_t size_ = 0;
+  std::array<Hash, kInRow> few_;  // as long as there are no more
   std::vector<Hash> keys_;
   std::vector<uint32_t> table_;  // number + 1, or 0; none while they lie in a row
 
   static uint32_t number(size_t i) { return static_cast<uint32_t>(i + 1); }
   /// Where it is, or would be.
   size_t slotOf(const Hash& h) const {
-    size_t slot = h.lo % table_.size();
-    while (table_[slot] && !(keys_[table_[slot] - 1] == h))
-      if (++slot == table_.size()) slot = 0;
+    const size_t last = table_.size() - 1;  // a power of two less one
+    size_t slot = h.lo & last;
+    while (table_[slot] && !(keys_[table_[slot] - 1] == h)) slot = (slot + 1) & last;
     return slot;
   }
 };

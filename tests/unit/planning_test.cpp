@@ -131,6 +131,27 @@ TEST(Planning, MemoryCutsKernelsInTwo) {
   EXPECT_LE(kernels, 20);
 }
 
+/// What nodes have in common is found once; constants and what lies around a view's source are not in common.
+TEST(Planning, EqualNodesOfOtherOperandsAreOthers) {
+  Builder b;
+  std::vector<Value> out;
+  for (const int64_t rows : {6, 8})
+    for (const double by : {2.5, 3.5}) {
+      const Value x = input(b, {rows, 64}, fmt::format("x{}", out.size()));
+      const Value y = b.map("a * b", {x, b.splat(DType::F32, by)});
+      const std::vector<Expr> at = {var("d0") - 1, var("d1")};
+      out.push_back(b.reduce("sum", b.view(y, {10, 64}, at, imm(DType::F32, 0)), {1}));
+    }
+  b.graph.outputs = out;
+  for (const char* target : {"cpu:avx2", "gpu-class"})
+    for (const Node& n : fuse(b.graph, findTarget(target), {}).graph.nodes)
+      if (const Group* g = n.as<Group>()) {
+        const PlanResult alone = planGroup(*g->body, findTarget(target), {});
+        ASSERT_TRUE(alone.plan);
+        EXPECT_EQ(hashOf(*g->plan), hashOf(*alone.plan)) << toText(*g->plan);
+      }
+}
+
 TEST(Planning, NoLargeConstantIsFolded) {
   Builder b;
   const Value iota = b.map(var("d0") * Expr(8192) + var("d1"), {}, {8192, 8192});
