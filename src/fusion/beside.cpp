@@ -36,6 +36,7 @@ std::vector<Edge> Beside::pairs(const std::function<Refusal(int, int)>& why) con
   std::map<std::pair<Value, int>, Edge> out;
   for (Edge e : pairs_) {
     const int a = clusters_.of[e.from.node], b = clusters_.of[e.to];
+    if (a < 0 || b < 0) continue;  // its readers repeat it since: it stands for no kernel
     if (a != b && e.verdict == Verdict::Merged) e.refusal = why(a, b), e.launchesSaved = 0;
     e.verdict = a == b ? Verdict::Merged : Verdict::Unfused;
     out[{e.from, e.to}] = std::move(e);

@@ -4,6 +4,7 @@
 
 #include "fusion/fences.h"
 #include "fusion/scan.h"
+#include "ir/bytes.h"
 #include "support/check.h"
 
 namespace tektite {
@@ -11,6 +12,7 @@ namespace {
 
 constexpr double kCheapSlots =
     4;  // repeating a map of one operand costs less than storing its result
+constexpr int64_t kFewMore = 8;  // a part of a result's bytes: so many more may be read for it
 
 bool isLeaf(const Node& n) { return n.as<Input>() || n.as<Const>(); }
 bool isHost(const Node& n) {
@@ -166,40 +168,58 @@ std::set<int> Clusters::readersOf(int node) const {
   return out;
 }
 
+bool Clusters::isNeededOutside(const Value& v) const {
+  return outputs_[values_.of(v)] || std::ranges::any_of(readers_[values_.of(v)], [&](int reader) {
+           return of[reader] != of[v.node];
+         });
+}
+
 bool Clusters::mayRepeat(int node) const {
   const Node& n = g_.nodes[node];
   const Map* m = n.as<Map>();
-  if (!m || pinned_[node] || of[node] < 0 || sources_[node].size() != 1 ||
-      slotsOf(m->body) > kCheapSlots)
+  if (!m || pinned_[node] || of[node] < 0 || list[of[node]].nodes.size() < 2 ||
+      slotsOf(m->body) > kCheapSlots || readersOf(node).empty())
     return false;
-  const Value from = sources_[node][0];
-  return of[from.node] == of[node] && std::ranges::count(n.operands, from) &&
-         g_.type(from).shape == n.results[0].shape &&
-         bytes(g_.type(from).dtype) < bytes(n.results[0].dtype) && !readersOf(node).empty();
+  const int64_t mine = bytesOf(n.results[0]);
+  int64_t written = 0, read = 0;  // instead
+  for (Value v : n.operands) {
+    while (g_.node(v).as<View>()) v = g_.node(v).operands[0];
+    read += bytesOf(g_.type(v));
+  }
+  for (const Value& v : sources_[node])
+    if (of[v.node] == of[node] && !isNeededOutside(v)) written += bytesOf(g_.type(v));
+  return written < mine && read <= mine + mine / kFewMore;
 }
 
 Clusters::Repetition Clusters::repeat(int node) {
-  const Value mine{node, 0}, from = sources_[node][0];
-  std::vector<int>& readers = readers_[values_.of(from)];
-  Repetition out{node, of[node], {}, readers};
-  std::erase(readers, node);
-  for (int reader : readers_[values_.of(mine)]) {
-    std::vector<Value>& sources = sources_[reader];
-    out.sources.emplace_back(reader, sources);
-    std::erase(sources, mine);
-    if (std::ranges::count(sources, from)) continue;
-    sources.insert(std::ranges::lower_bound(sources, from), from);
-    readers.push_back(reader);
+  const Value mine{node, 0};
+  Repetition out{node, of[node], {}, {}};
+  const std::vector<int>& own = readers_[values_.of(mine)];
+  for (int reader : own) {
+    out.sources.emplace_back(reader, sources_[reader]);
+    std::erase(sources_[reader], mine);
   }
-  changed(node, out.cluster);
+  for (const Value& from : sources_[node]) {
+    std::vector<int>& readers = readers_[values_.of(from)];
+    out.readers.push_back(readers);
+    std::erase(readers, node);
+    for (int reader : own) {
+      std::vector<Value>& sources = sources_[reader];
+      if (std::ranges::count(sources, from)) continue;
+      sources.insert(std::ranges::lower_bound(sources, from), from);
+      readers.push_back(reader);
+    }
+  }
   std::erase(list[out.cluster].nodes, node);
   repeated_[node] = true;
   of[node] = -1;
+  changed(node, out.cluster);
   return out;
 }
 
 void Clusters::undo(const Repetition& r) {
-  readers_[values_.of(sources_[r.node][0])] = r.readers;
+  for (size_t i = 0; i < r.readers.size(); i++)
+    readers_[values_.of(sources_[r.node][i])] = r.readers[i];
   for (const auto& [reader, sources] : r.sources) sources_[reader] = sources;
   std::vector<int>& nodes = list[r.cluster].nodes;
   nodes.insert(std::ranges::lower_bound(nodes, r.node), r.node);
@@ -211,7 +231,13 @@ void Clusters::undo(const Repetition& r) {
 void Clusters::changed(int node, int cluster) {
   std::set<int> all = readersOf(node);
   all.insert(cluster);
-  for (int c : all) list[c].changed();
+  for (int c : all) {
+    for (int d : list[c].before) list[d].after.erase(c);
+    for (int d : list[c].after) list[d].before.erase(c);
+    list[c].before.clear();
+    list[c].after.clear();
+  }
+  for (int c : all) describe(c);
 }
 
 void Clusters::joinOrigins() {

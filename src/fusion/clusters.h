@@ -67,12 +67,13 @@ class Clusters {
   std::vector<int> together(int a, int b) const;
   /// `seconds`: of the plan of both, where they are known.
   void merge(int into, int from, double seconds = -1);
-  /// A map at the points of something narrower in its cluster, read by others: its readers may have a copy each instead.
+  /// A cheap map that others read, of less than it is, or of what they can read as it is: its readers may have a copy each instead, and less
+  /// goes from kernel to kernel.
   bool mayRepeat(int node) const;
   struct Repetition {
     int node = 0, cluster = 0;
     std::vector<std::pair<int, std::vector<Value>>> sources;  ///< of its readers, before
-    std::vector<int> readers;                                 ///< of what it reads, before
+    std::vector<std::vector<int>> readers;  ///< of each value that it reads, before
   };
   Repetition repeat(int node);
   void undo(const Repetition&);
@@ -134,6 +135,7 @@ class Clusters {
   void classify(const FusionOptions&);
   void describe(int c);                 ///< flags and neighbours, from its nodes
   void changed(int node, int cluster);  ///< what its readers have and what the cluster computes
+  bool isNeededOutside(const Value&) const;  ///< of its cluster
   bool attached(const Node&, const std::vector<std::vector<int>>& users) const;
 };
 /// Does the view only drop or add axes of extent 1?

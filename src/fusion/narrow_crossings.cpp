@@ -27,7 +27,7 @@ void narrowCrossings(Clusters& clusters, Trials& trials) {
     const double before = secondsOf(clusters, trials, touched);
     const Clusters::Repetition made = clusters.repeat(n);
     const double after = secondsOf(clusters, trials, touched);
-    if (after > before || std::isinf(after)) clusters.undo(made);
+    if (after >= before) clusters.undo(made);
   }
 }
 

@@ -3,8 +3,8 @@
 
 namespace tektite {
 
-/// A wide copy of something narrow that goes from kernel to kernel is computed by its readers instead, where all kernels that this
-/// touches take no longer together.
+/// What goes from kernel to kernel though its readers could compute it from less, or from what is there anyhow, is computed by them instead,
+/// where all kernels that this touches take less time together.
 void narrowCrossings(Clusters&, Trials&);
 
 }  // namespace tektite

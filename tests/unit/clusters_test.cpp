@@ -39,6 +39,58 @@ TEST(Clusters, WhatReadersRepeatIsNobodysNeighbour) {
   EXPECT_TRUE(again.readersOf(2).empty());
 }
 
+/// What it is computed from may come from several: its readers then stand behind all of them.
+TEST(Clusters, WhatReadersRepeatMayBeOfSeveral) {
+  const Graph g = parseGraph(
+      "graph (x: f32[8x8]) {\n"
+      "  %1 = reduce sum x axes=[1] : f32[8x1]\n"
+      "  %2 = map (x, %1) { $0 - $1 } : f32[8x8]\n"
+      "  %3 = reduce max %2 axes=[0] : f32[1x8]\n"
+      "  %4 = map (%2, %3) { $0 / $1 } : f32[8x8]\n"
+      "  %5 = map (%4) { exp($0) } : f32[8x8]\n"
+      "  return %5, %4\n}\n",
+      "g");
+  Clusters clusters(g, {});
+  const int sum = clusters.of[1], most = clusters.of[3], quotient = clusters.of[4];
+  EXPECT_FALSE(clusters.mayRepeat(2));  // nothing would be left of its cluster
+  clusters.merge(most, clusters.of[2]);
+  ASSERT_TRUE(clusters.mayRepeat(2));
+  const std::vector<int> order = clusters.order();
+  const Clusters::Repetition repetition = clusters.repeat(2);
+  EXPECT_EQ(clusters.list[quotient].before, (std::set<int>{sum, most}));
+  EXPECT_EQ(clusters.list[sum].after, (std::set<int>{most, quotient}));
+  clusters.order();  // throws where they are in a cycle
+  clusters.undo(repetition);
+  EXPECT_EQ(clusters.list[quotient].before, std::set<int>{most});
+  EXPECT_EQ(clusters.list[sum].after, std::set<int>{most});
+  EXPECT_EQ(clusters.order(), order);
+  EXPECT_FALSE(clusters.mayRepeat(4));  // a result
+}
+
+/// Kernels that were tried beside each other, of which one is named after a map that its readers repeat since.
+TEST(Clusters, PairsAreOfKernelsThatAreThere) {
+  const Graph g = parseGraph(
+      "graph (x0: f32[12x1x12], x1: f32[12x12]) {\n"
+      "  %2 = map (x0) { $0 * 0.5 + 0.25 } : f32[12x1x12]\n"
+      "  %3 = view x1 (d0, d1, d2) -> (d1, d2) : f32[1x12x12]\n"
+      "  %4 = map (x0, %3) { $0 * $1 - 0.5 } : f32[12x12x12]\n"
+      "  %5 = view %4 (d0, d1, d2, d3) -> (d0 * 6 + d1 * 2 + d2, d3 // 12, d3 % 12) "
+      ": f32[2x3x2x144]\n"
+      "  %6 = map (%4) { max($0, 0.1) } : f32[12x12x12]\n"
+      "  %7 = view %6 (d0, d1, d2) -> (d0 - 1, d1 - 1, d2) fill=0.5 : f32[13x13x12]\n"
+      "  %8 = view x1 (d0, d1, d2) -> (d0 * 3 + d1 // 6, d1 % 6 * 2 + d2) : f32[4x18x2]\n"
+      "  %9 = view %6 (d0, d1, d2, d3, d4) -> (d0 * 6 + d1 * 3 + d2, d3 // 3, d3 % 3 * 4 + d4) "
+      ": f32[2x2x3x36x4]\n"
+      "  %10 = view %7 (d0, d1, d2) -> (d0, d2, d1) : f32[13x12x13]\n"
+      "  %11 = map (%6) { $0 * 0.5 + 0.25 } : f32[12x12x12]\n"
+      "  %12 = map (%10, %10) { $0 + $1 } : f32[13x12x13]\n"
+      "  return %12, %12, %9\n}\n",
+      "g");
+  const Fused fused = fuse(g, findTarget("cpu:avx2"), {});
+  for (const Edge& e : fused.ledger.pairs)
+    EXPECT_EQ(e.verdict == Verdict::Unfused, e.refusal.reason != Reason::None) << e.fromName;
+}
+
 Graph randomDag(int nodes, std::mt19937& random) {
   Builder b;
   std::vector<Value> all = {b.input("x", {DType::F32, {8}})};
