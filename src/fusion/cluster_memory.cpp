@@ -24,6 +24,35 @@ bool staysInPlace(const Graph& g, int node) {
   return asInteger(simplify(was - is, ranges)) == 0;
 }
 
+/// Is it a product with a constant, or what follows from one at its own points?
+bool ofProduct(const Graph& g, Value v) {
+  while (g.node(v).as<Map>()) {
+    const Node& n = g.node(v);
+    const auto from = std::ranges::find_if(n.operands, [&](const Value& o) {
+      return g.type(o).shape == n.results[0].shape && !g.node(o).as<Const>();
+    });
+    if (from == n.operands.end()) return false;
+    v = *from;
+  }
+  const auto isWeight = [&](Value o) {
+    while (!g.node(o).operands.empty()) o = g.node(o).operands[0];  // made ready for the product
+    return g.node(o).as<Const>() != nullptr;
+  };
+  return g.node(v).as<Contract>() && std::ranges::any_of(g.node(v).operands, isWeight);
+}
+
+/// A view that only gives axes of a product another order. Layouts, which are chosen once there are kernels (layouts.h), follow the product's
+/// lanes, and its elements lie where they lay; but where both have as many axes, these are laid out alike.
+bool swapsAxes(const Graph& g, int node) {
+  const Node& n = g.nodes[node];
+  const View* v = n.as<View>();
+  if (!v || v->guard || g.type(n.operands[0]).elements() != n.results[0].elements()) return false;
+  const auto isAxis = [](const Expr& e) { return e.as<Var>() || isConstant(e, 0); };
+  const int from = g.type(n.operands[0]).rank(), to = n.results[0].rank();
+  return std::ranges::all_of(v->index, isAxis) && from >= 3 && to != from &&
+         ofProduct(g, n.operands[0]);
+}
+
 }  // namespace
 
 const InPlace& Clusters::inPlace(int c) const {
@@ -33,7 +62,9 @@ const InPlace& Clusters::inPlace(int c) const {
 }
 
 InPlace Clusters::inPlaceOf(const std::vector<int>& nodes) const {
-  const auto isMap = [&](int n) { return g_.nodes[n].as<Map>() || staysInPlace(g_, n); };
+  const auto isMap = [&](int n) {
+    return g_.nodes[n].as<Map>() || staysInPlace(g_, n) || swapsAxes(g_, n);
+  };
   if (!std::ranges::all_of(nodes, isMap)) return {};
   const std::vector<Value> results = neededOutside(nodes);
   if (results.size() != 1) return {};

@@ -72,5 +72,39 @@ TEST(Peak, MapsTakeThePlaceOfWhatTheyRead) {
   }
 }
 
+/// Parts of a spectrum, each squared in another order of its axes: layouts follow the products, so that a square lies where the part lay. What
+/// is fused needs no more than that.
+TEST(Peak, LayoutsLetMapsTakeThePlaceOfProducts) {
+  Builder b;
+  const Value x = b.input("x", {DType::F32, {1, 17280}});
+  const std::vector<Expr> at = {Expr(0), var("d2") * 160 + var("d3")};
+  const std::vector<Expr> turned = {Expr(0), var("d3"), var("d2")};
+  std::vector<Value> squares;
+  for (const char* part : {"real", "imaginary"}) {
+    const auto numbers = std::make_shared<std::vector<float>>(257 * 512, 0.5F);
+    auto data = std::make_shared<ConstData>();
+    data->data = numbers->data();
+    data->bytes = numbers->size() * sizeof(float);
+    data->owner = numbers;
+    b.origin = part;
+    const Value w = b.constant({DType::F32, {257, 1, 512}}, data, part);
+    const Value y = b.contract("ncpi,oci->nop", b.view(x, {1, 1, 105, 512}, at), w);
+    b.origin = fmt::format("{} squared", part);
+    squares.push_back(b.map("a * a", {b.view(y, {1, 1, 105, 257}, turned)}));
+  }
+  b.origin = "sum";
+  const Value sum = b.map("a + b", squares);
+  b.origin = "bands";
+  const Value bands = b.input("bands", {DType::F32, {257, 32}});
+  b.graph.outputs = {b.map("log(a)", {b.contract("nbps,sm->nbpm", sum, bands)})};
+  b.graph.outputs = {b.reduce("max", b.graph.outputs[0], {0, 1, 2, 3})};
+  const int64_t part = 257 * 105 * 4;
+  for (const char* target : {"cpu:avx2", "cpu:avx512"}) {
+    const int64_t unfused = arenaOf(b.graph, target, true);
+    EXPECT_LE(unfused, 2 * part + 2 * 64) << target;  // as two of them, each at a line's begin
+    EXPECT_LE(arenaOf(b.graph, target, false), unfused) << target;
+  }
+}
+
 }  // namespace
 }  // namespace tektite
