@@ -12,6 +12,7 @@
 #include "schedule/register_tile.h"
 #include "schedule/schedule.h"
 #include "schedule/slide.h"
+#include "schedule/tile_loads.h"
 #include "support/check.h"
 
 namespace tektite {
@@ -26,7 +27,6 @@ constexpr int64_t kMostSteps =
 constexpr double kPageSlots = 16;     // of a line from beyond L2 that no prefetcher expects
 constexpr double kNearPageSlots = 3;  // of one in L2
 constexpr int64_t kFarStep = 1024;    // bytes
-constexpr double kLineBytes = 64;     // a vector across two lines is loaded twice
 
 /// How many multiplications each element of an operand feeds.
 double multiplicationsOf(const Stage& stage, const std::vector<Expr>& index) {
@@ -201,15 +201,6 @@ bool sumsInLanes(const GroupPlan& plan, const Stage& stage,
   return false;
 }
 
-/// Do vectors along the axis begin anywhere in a line?
-bool isAskew(const StageAccess& a, const Stage& stage, const StageAxis& lanes, int64_t vector) {
-  if (strideAlong(*a.buffer, a.index, lanes.var) != 1) return false;
-  return std::ranges::any_of(stage.axes, [&](const StageAxis& other) {
-    return other.var != lanes.var &&
-           strideAlong(*a.buffer, a.index, other.var).value_or(1) % vector != 0;
-  });
-}
-
 /// Is a slide worth instructions of its own for what a multiplication would broadcast as it reads it? Where what slides is read by vectors,
 /// or the loads are wanted for panels that don't stay in L1.
 bool slidePays(const std::vector<StageAccess>& accesses, const Stage& stage, const StageAxis& lanes,
@@ -222,22 +213,6 @@ bool slidePays(const std::vector<StageAccess>& accesses, const Stage& stage, con
       if (axis.reduce && mentions(a.index, axis.var)) panel *= sizeOf(axis);
     return mentions(a.index, rows.var) || (l1 && panel > l1->bytes / 2);
   });
-}
-
-/// The loads of a multiplication, for lanes and rows along two axes.
-std::vector<TileLoad> loadsAlong(const std::vector<StageAccess>& accesses, const Stage& stage,
-                                 const StageAxis& lanes, const StageAxis* rows,
-                                 const std::vector<std::string>& packed, int width) {
-  std::vector<TileLoad> out;
-  for (const StageAccess& a : accesses) {
-    if (!a.reduced || a.isStore) continue;
-    const bool askew =
-        !std::ranges::count(packed, a.buffer->name) && isAskew(a, stage, lanes, width);
-    const auto vector = static_cast<double>(width * bytes(a.buffer->type.dtype));
-    out.push_back({mentions(a.index, lanes.var), rows && mentions(a.index, rows->var),
-                   1 + (askew ? vector / kLineBytes : 0)});
-  }
-  return out;
 }
 
 /// Steps of the innermost reduce loop in one round of it: few multiplications a round wait for the loop, many are no sooner. Vectors of the
@@ -310,7 +285,7 @@ StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, con
           registerTile({n, smallestExtent(axis, list), align, m, std::min(smallest, m), lanes,
                         !none, operands.direct || none, across, updates(stage),
                         loadsAlong(accesses, stage, axis, u < 0 ? nullptr : &stage.axes[u],
-                                   operands.packed, lanes),
+                                   operands.packed, lanes, target),
                         u < 0 ? 0 : rowsApart(accesses, stage.axes[u], false),
                         u < 0 ? 0 : rowsApart(accesses, stage.axes[u], true), depth,
                         depth * element, farRow, slide},

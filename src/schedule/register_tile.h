@@ -8,16 +8,25 @@
 namespace tektite {
 
 constexpr int64_t kSetBytes = 4096;  ///< lines that far apart share a set of L1
+constexpr double kLineBytes = 64;
 
 struct TileShape {
   int vectors, unroll;
   double score;
 };
 
-/// A load of a multiplication: does it differ along the lanes, from row to row? What loading a vector of it costs, in aligned ones.
+/// Elements from the first to the last that a tile reads along a dimension: (vectors' elements - 1) * lanes + (rows - 1) * rows + rest.
+struct TileSpan {
+  int64_t lanes, rows, rest;
+};
+
+/// A load of a multiplication: does it differ along the lanes, from row to row? Do its vectors begin anywhere in a line?
 struct TileLoad {
-  bool alongLanes, alongRows;
-  double cost;
+  bool alongLanes, alongRows, askew;
+  int64_t elementBytes;
+  std::vector<TileSpan> spans;  ///< of what each tile brings from L2 again, the lanes' last
+
+  double lines(int64_t elements, int64_t rows) const;  ///< that a tile reads
 };
 
 /// What a register tile is chosen for.
