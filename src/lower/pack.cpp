@@ -8,11 +8,24 @@
 namespace tektite {
 namespace {
 
+/// A window's taps: a reduce axis and a space axis whose sum is all that one dimension is read at.
+struct Window {
+  std::string space, tap;
+  int64_t spaceStep, tapStep;
+  size_t dimension;
+
+  Expr place() const { return var(space) * Expr(spaceStep) + var(tap) * Expr(tapStep); }
+  int64_t places(int64_t n, int64_t taps) const {
+    return (n - 1) * spaceStep + (taps - 1) * tapStep + 1;
+  }
+};
+
 /// One load of a contraction and the panels that it becomes.
 struct Panels {
   Expr load;                      // as it stands in the stage
   std::vector<StageAxis> others;  // space axes it depends on, the vector axis excepted
-  std::vector<StageAxis> reduce;  // reduce axes it depends on, in loop order
+  std::vector<StageAxis> reduce;  // reduce axes it depends on, in loop order; of a window: places
+  std::vector<Window> windows;    // of which each place is packed once
   StageAxis vector;
   int64_t width;
   std::string grouped;  // the reduce axis whose neighbours lie beside each other in a lane
@@ -23,10 +36,53 @@ struct Panels {
 bool isGrouped(const Panels& p, const StageAxis& a) { return p.group > 1 && a.var == p.grouped; }
 int64_t groupsOf(int64_t extent, int64_t group) { return (extent + group - 1) / group; }
 
+/// Where the load's index is affine in the two axes, in one dimension, and fewer places than pairs are read.
+std::optional<Window> windowOf(const std::vector<Expr>& index, const StageAxis& space,
+                               const StageAxis& tap) {
+  std::optional<Window> out;
+  for (size_t d = 0; d < index.size(); d++) {
+    if (!mentions({index[d]}, space.var) && !mentions({index[d]}, tap.var)) continue;
+    const Linear l = linearOf(index[d]);
+    const Window w{space.var, tap.var, l.coefficientOf(space.var), l.coefficientOf(tap.var), d};
+    Linear rest = l;
+    std::erase_if(rest.terms, [&](const auto& term) {
+      return term.first == var(space.var) || term.first == var(tap.var);
+    });
+    if (out || w.spaceStep <= 0 || w.tapStep <= 0 || mentions({toExpr(rest)}, space.var) ||
+        mentions({toExpr(rest)}, tap.var))
+      return std::nullopt;
+    out = w;
+  }
+  if (!out || !isConstant(tap.region.base, 0) ||
+      out->places(space.region.size, tap.region.size) >= space.region.size * tap.region.size)
+    return std::nullopt;
+  return out;
+}
+
+/// Makes one axis of places of each window's two, where the taps stood.
+void joinWindows(Panels& p) {
+  for (StageAxis& tap : p.reduce) {
+    if (isGrouped(p, tap)) continue;
+    for (size_t i = 0; i < p.others.size(); i++) {
+      const StageAxis space = p.others[i];
+      const auto w = windowOf(p.load.as<Load>()->index, space, tap);
+      if (!w) continue;
+      tap = {tap.var,
+             w->places(space.extent, tap.extent),
+             true,
+             {simplify(space.region.base * Expr(w->spaceStep), {}),
+              w->places(space.region.size, tap.region.size)}};
+      p.windows.push_back(*w);
+      p.others.erase(p.others.begin() + static_cast<int64_t>(i));
+      break;
+    }
+  }
+}
+
 /// `tiles`: whose variables may stand in the load itself, where an axis of one element a tile was replaced by its place.
 Panels panelsOf(const Expr& load, const Stage& stage, const StageSchedule& schedule,
                 const std::vector<TileAxis>& tiles) {
-  Panels p{load, {}, {}, stage.axes[schedule.vectorAxis], schedule.panel(), "", schedule.group};
+  Panels p{load, {}, {}, {}, stage.axes[schedule.vectorAxis], schedule.panel(), "", schedule.group};
   if (schedule.dotAxis >= 0) p.grouped = stage.axes[schedule.dotAxis].var;
   for (int i : schedule.order) {
     const StageAxis& a = stage.axes[i];
@@ -39,13 +95,20 @@ Panels panelsOf(const Expr& load, const Stage& stage, const StageSchedule& sched
   return p;
 }
 
+/// Along an axis of the panels, of the stage's variables.
+Expr placeOf(const Panels& p, const std::string& axis) {
+  for (const Window& w : p.windows)
+    if (w.tap == axis) return w.place();
+  return var(axis);
+}
+
 std::vector<Expr> panelIndex(const Panels& p) {
   std::vector<Expr> index;
   for (const StageAxis& a : p.others) index.push_back(var(a.var));
   const Expr element = var(p.vector.var) - p.first;
   index.push_back(floorDiv(element, p.width));
   for (const StageAxis& a : p.reduce)
-    index.push_back(isGrouped(p, a) ? floorDiv(var(a.var), p.group) : Expr(var(a.var)));
+    index.push_back(isGrouped(p, a) ? floorDiv(var(a.var), p.group) : placeOf(p, a.var));
   index.push_back(floorMod(element, p.width));
   if (p.group > 1) index.push_back(floorMod(var(p.grouped), p.group));
   return index;
@@ -153,7 +216,11 @@ std::pair<PlanBuffer, Stage> scratchPanels(const Panels& p, const std::string& n
   at.emplace(p.vector.var, element);
   if (p.vector.region.size % p.width || p.vector.extent % p.width || !isConstant(p.first, 0))
     addGuard(inside, lt(element, p.vector.extent));
-  Expr value = substitute(p.load, at);
+  const Load& l = *p.load.as<Load>();
+  std::vector<Expr> index = l.index;
+  for (const Window& w : p.windows)
+    index[w.dimension] = simplify(index[w.dimension] - w.place() + var(w.tap), {});
+  Expr value = substitute(load(l.buffer, p.load.type(), index), at);
   if (inside) value = select(inside, value, imm(p.load.type(), 0));
   return packedBy(std::move(b), std::move(s), p.load, value, plan, list, deepest);
 }
@@ -241,7 +308,7 @@ void packOperands(GroupPlan& plan, Schedule& schedule, const Target& target,
         const bool constant = source.kind == PlanBuffer::Constant;  // packed once for all tiles
         Panels p =
             panelsOf(e, stage, choice, constant ? plan.lists[l].tiles : std::vector<TileAxis>{});
-        if (!constant && !row) alignPanels(p);
+        if (!constant && !row) alignPanels(p), joinWindows(p);
         const std::string name = fmt::format("{}_{}{}", from, row ? "rows" : "panels",
                                              made++ ? fmt::format("{}", made) : "");
         Expr now;

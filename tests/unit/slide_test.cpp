@@ -121,6 +121,58 @@ TEST(Slide, PlacesAreCounted) {
     }
 }
 
+/// Windows along a sequence, images in lanes: panels hold each place once, whatever number of windows reads it, and rows of the register tile
+/// share its load.
+TEST(Slide, PanelsHoldEachPlaceOnce) {
+  struct Case {
+    int64_t stride, apart, region;
+  };
+  for (const Case& q : {Case{1, 1, 9}, {2, 1, 9}, {1, 2, 9}, {2, 1, 3}, {1, 1, 3}}) {
+    const int64_t images = 64, filters = 7, windows = 9, channels = 16, taps = 4;
+    const int64_t width = (windows - 1) * q.stride + (taps - 1) * q.apart + 1;
+    const Expr n = var("i0"), f = var("i1"), at = var("i2"), c = var("i3"), j = var("i4");
+    GroupPlan p;
+    p.buffers = {planBuffer(PlanBuffer::Input, "x", {images, channels, width}),
+                 planBuffer(PlanBuffer::Input, "w", {filters, channels, taps}),
+                 planBuffer(PlanBuffer::Output, "y", {images, filters, windows})};
+    Stage s;
+    s.depth = 1;
+    s.axes = {{"i0", images, false, {0, images}},
+              {"i1", filters, false, {0, filters}},
+              {"i2", windows, false, {var("t0") * Expr(q.region), q.region}},
+              {"i3", channels, true, {0, channels}},
+              {"i4", taps, true, {0, taps}}};
+    s.accumulators = {{builtinCombine("sum", DType::F32),
+                       {load("x", DType::F32, {n, c, at * Expr(q.stride) + j * Expr(q.apart)}) *
+                        load("w", DType::F32, {f, c, j})},
+                       {"a"}}};
+    s.outer = {{"y", {n, f, at}, var("a", DType::F32), "", {}}};
+    s.contraction = true;
+    p.lists = {{{{"t0", windows, q.region, false}}, {s}, -1}};
+    const Target target = findTarget("cpu:avx512");
+    const LoweredKernel k = lowerGroup(p, target, "k");
+    const std::string text = toText(k.module);
+    SCOPED_TRACE(text);
+    for (const KernelFault& fault : faultsOf(k.module, {&target})) ADD_FAILURE() << fault.what();
+    std::set<int64_t> places;
+    for (int64_t a = 0; a < q.region; a++)
+      for (int64_t t = 0; t < taps; t++) places.insert(a * q.stride + t * q.apart);
+    const int64_t span = *places.rbegin() + 1;
+    EXPECT_NE(text.find(fmt::format("x16x{}x", span)), std::string::npos) << "panels";
+    Arrays data = run(p, k);
+    for (int64_t i = 0; i < images * filters * windows; i++) {
+      const int64_t b = i / windows / filters, g = i / windows % filters, a = i % windows;
+      double sum = 0;
+      for (int64_t r = 0; r < channels; r++)
+        for (int64_t t = 0; t < taps; t++)
+          sum += static_cast<double>(
+                     data["x"][(b * channels + r) * width + a * q.stride + t * q.apart]) *
+                 data["w"][(g * channels + r) * taps + t];
+      ASSERT_NEAR(data["y"][i], sum, 1e-4) << b << " " << g << " " << a;
+    }
+  }
+}
+
 /// Lines of 64 bytes that a tile reads, counted one by one: rows of a plane of 114 elements, windows of 3 x 3, beginning anywhere in a line.
 TEST(Slide, LinesOfATileAreCounted) {
   const TileLoad load{true, true, true, 4, {{0, 0, 5}, {0, 1, 3}, {1, 0, 3}}};
