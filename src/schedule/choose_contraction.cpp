@@ -215,18 +215,34 @@ bool slidePays(const std::vector<StageAccess>& accesses, const Stage& stage, con
   });
 }
 
+/// Rows of the tile whose elements other rows read in a later step of a round along the axis: they stay in registers meanwhile.
+int64_t sharedRows(const Stage& stage, const std::vector<StageAccess>& accesses,
+                   const StageSchedule& s, int axis, int64_t round) {
+  int64_t most = 0;
+  for (const StageAccess& a : accesses) {
+    if (!a.reduced || a.isStore || s.unrollAxis < 0) continue;
+    const int64_t row = strideAlong(*a.buffer, a.index, stage.axes[s.unrollAxis].var).value_or(0),
+                  step = strideAlong(*a.buffer, a.index, stage.axes[axis].var).value_or(0);
+    if (row <= 0 || step <= 0 || row / std::gcd(row, step) >= round) continue;
+    most = std::max(most, s.unroll - step / std::gcd(row, step));
+  }
+  return most;
+}
+
 /// Steps of the innermost reduce loop in one round of it: few multiplications a round wait for the loop, many are no sooner. Vectors of the
 /// next step are loaded early: they have registers, or there is one step a round.
-int64_t roundOf(const Stage& stage, const StageSchedule& s, const Target& target) {
+int64_t roundOf(const Stage& stage, const std::vector<StageAccess>& accesses,
+                const StageSchedule& s, const Target& target) {
   const int tile = s.vectors * s.unroll, axis = s.order.empty() ? -1 : s.order.back();
-  if (tile < 2 || s.slide || axis < 0 || !stage.axes[axis].reduce || axis == s.dotAxis ||
-      axis == s.vectorAxis ||
-      tile + std::max(2 * s.vectors, s.vectors + 3) > target.vectorRegisters ||
-      !isConstant(stage.axes[axis].region.base, 0) ||
+  if (tile < 2 || tile + std::max(2 * s.vectors, s.vectors + 3) > target.vectorRegisters ||
+      s.slide || axis < 0 || !stage.axes[axis].reduce || axis == s.dotAxis ||
+      axis == s.vectorAxis || !isConstant(stage.axes[axis].region.base, 0) ||
       stage.axes[axis].region.size < stage.axes[axis].extent)
     return 1;
   int64_t round = std::clamp<int64_t>(kRound / tile, 1, kMostSteps);
-  while (stage.axes[axis].extent % round) round--;
+  while (stage.axes[axis].extent % round ||
+         tile + s.vectors + sharedRows(stage, accesses, s, axis, round) >= target.vectorRegisters)
+    round--;
   return round;
 }
 
@@ -347,7 +363,7 @@ StageSchedule chooseContraction(const GroupPlan& plan, const TileList& list, con
   };
   std::stable_sort(best.order.begin(), best.order.end(),
                    [&](int a, int b) { return rank(a) < rank(b); });
-  best.round = roundOf(stage, best, target);
+  best.round = roundOf(stage, accesses, best, target);
   return best;
 }
 

@@ -164,5 +164,26 @@ TEST(Spills, NoneInAProductBeforeALongTail) {
   }
 }
 
+/// Steps along a window's taps read what rows read: over a round of several it would have to stay beside the sums.
+TEST(Spills, NoneWhereStepsReadWhatRowsRead) {
+  for (const int64_t places : {11, 12, 13}) {
+    const int64_t taps = 10, filters = 150, channels = 32;
+    Builder b;
+    Tensor t = Tensor::zeros(DType::F32, {filters, channels, taps});
+    for (int64_t i = 0; i < t.elements(); i++)
+      t.reals()[i] = static_cast<double>(i * 7919 % 1013) / 512 - 1;
+    const Value x = b.input("x", {DType::F32, {64, channels, places + taps - 1}});
+    const Value w = b.constant(t.type(), t.toConst(), "w");
+    const Value windows =
+        b.view(x, {64, channels, places, taps}, {var("d0"), var("d1"), var("d2") + var("d3")});
+    b.graph.outputs = {b.contract("ncpt,fct->nfp", windows, w)};
+    Target target = findTarget("cpu:avx512");
+    target.cores = 1;
+    for (Level& level : target.levels)
+      level.bytes = level.name == "l1" ? 48 << 10 : level.name == "l2" ? 2 << 20 : level.bytes;
+    EXPECT_EQ(spilled(b.graph, target), "") << places;
+  }
+}
+
 }  // namespace
 }  // namespace tektite
