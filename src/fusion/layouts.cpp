@@ -12,6 +12,8 @@ namespace tektite {
 namespace {
 
 constexpr int64_t kLeastLanes = 8;  // fewer results of a product lie along vectors in vain
+constexpr int64_t kLeastSummed =
+    16;  // fewer of an operand's elements side by side scatter what stores them
 
 /// Without axes of extent 1 at the end.
 int rankOf(const TensorType& t) {
@@ -36,10 +38,9 @@ class Layouts {
  private:
   Graph& g_;
   const Replan& replan_;
-  std::map<Value, int> number_;  // values whose layout is free
-  std::vector<Value> values_;
-  std::vector<int> parent_;
-  std::vector<std::map<int, double>> votes_;  // axis -> bytes of traffic that want it innermost
+  std::map<Value, int> number_;  // the first of the axes of each value whose layout is free
+  std::vector<int> parent_;      // of axes: of such values, then of scratch buffers, group by group
+  std::vector<double> votes_;    // elements that a product stores with its lanes along the axis
   std::map<Value, std::vector<int>> order_;
   std::map<std::pair<const GroupPlan*, std::string>, std::shared_ptr<const GroupPlan>> written_;
 
@@ -55,14 +56,15 @@ class Layouts {
         if (rankOf(g_.nodes[n].results[r]) >= 3) free.emplace(Value{n, r}, true);
     }
     for (const Value& v : g_.outputs) free[v] = false;
-    for (const auto& [v, is] : free) {
-      if (!is) continue;
-      number_[v] = static_cast<int>(values_.size());
-      values_.push_back(v);
-    }
-    parent_.resize(values_.size());
-    std::iota(parent_.begin(), parent_.end(), 0);
-    votes_.resize(values_.size());
+    for (const auto& [v, is] : free)
+      if (is) number_[v] = addAxes(g_.type(v));
+  }
+  int addAxes(const TensorType& t) {
+    const int first = static_cast<int>(parent_.size());
+    parent_.resize(first + t.rank());
+    std::iota(parent_.begin() + first, parent_.end(), first);
+    votes_.resize(parent_.size());
+    return first;
   }
   int find(int x) { return parent_[x] == x ? x : parent_[x] = find(parent_[x]); }
 
@@ -81,76 +83,87 @@ class Layouts {
 
   void visitGroup(int n) {
     const GroupPlan& plan = *g_.nodes[n].as<Group>()->plan;
-    std::map<std::string, int> named;
-    std::map<int, int> ofRank;  // one value of each rank that the group touches
+    std::map<std::string, int> axes;  // the first one of each buffer
     for (const PlanBuffer& b : plan.buffers) {
       const auto v = valueOf(n, b);
       const auto it = v ? number_.find(*v) : number_.end();
-      if (it == number_.end()) continue;
-      named[b.name] = it->second;
-      const auto [first, isNew] = ofRank.emplace(rankOf(b.type), it->second);
-      if (!isNew) parent_[find(it->second)] = find(first->second);
+      if (it != number_.end()) axes[b.name] = it->second;
+      if (b.kind == PlanBuffer::Scratch) axes[b.name] = addAxes(b.type);
     }
-    for (const TileList& list : plan.lists) vote(plan, list, named);
+    for (const TileList& list : plan.lists)
+      for (const Stage& s : list.stages) visitStage(plan, s, axes);
   }
 
-  /// Lanes of a product run along the space axis of its constant operand: what it stores is wanted so, and what stages behind it make of that.
-  void vote(const GroupPlan& plan, const TileList& list, const std::map<std::string, int>& named) {
-    std::map<std::string, size_t> lanes;  // the dimension of a scratch buffer
-    for (const Stage& s : list.stages) {
-      const std::string wanted = s.contraction ? lanesOf(plan, s) : lanesOf(lanes, s);
-      if (wanted.empty()) continue;
-      for (const auto* stores : {&s.inner, &s.outer})
-        for (const StageStore& store : *stores)
-          for (size_t d = 0; d < store.index.size(); d++) {
-            if (!mentions(store.index[d], wanted)) continue;
-            const PlanBuffer& b = plan.buffer(store.buffer);
-            if (b.kind == PlanBuffer::Scratch) lanes[b.name] = d;
-            if (const auto it = named.find(b.name); it != named.end())
-              votes_[it->second][static_cast<int>(d)] += static_cast<double>(b.type.elements());
-          }
-    }
+  /// Axes of buffers that one axis of the stage runs along are one.
+  void visitStage(const GroupPlan& plan, const Stage& s, const std::map<std::string, int>& axes) {
+    const std::string lanes = s.contraction ? lanesOf(plan, s) : "";
+    std::map<std::string, int> along;
+    const auto relate = [&](const std::string& buffer, const std::vector<Expr>& index) {
+      const auto it = axes.find(buffer);
+      if (it == axes.end()) return;
+      for (size_t d = 0; d < index.size(); d++) {
+        const StageAxis* a = walker(s, index[d]);
+        if (!a) continue;
+        const int axis = it->second + static_cast<int>(d);
+        const bool summed = a->reduce && !lanes.empty();
+        if (summed && a->extent < kLeastSummed) continue;
+        parent_[find(axis)] = find(along.emplace(summed ? lanes : a->var, axis).first->second);
+      }
+    };
+    for (const Expr& e : loadsOf(s)) relate(e.as<Load>()->buffer, e.as<Load>()->index);
+    for (const auto* stores : {&s.inner, &s.outer})
+      for (const StageStore& store : *stores) {
+        relate(store.buffer, store.index);
+        const auto it = axes.find(store.buffer);
+        if (it == axes.end() || lanes.empty()) continue;
+        for (size_t d = 0; d < store.index.size(); d++)
+          if (mentions(store.index[d], lanes))
+            votes_[it->second + d] +=
+                static_cast<double>(plan.buffer(store.buffer).type.elements());
+      }
   }
-  std::string lanesOf(const GroupPlan& plan, const Stage& s) const {
-    std::string wanted;  // the last of several
+  /// The axis of a product's constant operand that goes over its results: its lanes run there.
+  static std::string lanesOf(const GroupPlan& plan, const Stage& s) {
+    std::string lanes;
     for (const Expr& e : loadsOf(s.accumulators[0].values[0])) {
-      if (plan.buffer(e.as<Load>()->buffer).kind != PlanBuffer::Constant) continue;
-      for (const std::string& v : freeVars(e))
-        for (const StageAxis& a : s.axes)
-          if (a.var == v && !a.reduce && std::min(a.extent, a.region.size) >= kLeastLanes)
-            wanted = v;
-    }
-    return wanted;
-  }
-  /// The axis along which a stage reads such buffers.
-  std::string lanesOf(const std::map<std::string, size_t>& lanes, const Stage& s) const {
-    for (const Expr& e : loadsOf(s)) {
       const Load& l = *e.as<Load>();
-      const auto it = lanes.find(l.buffer);
-      if (it == lanes.end()) continue;
-      const Var* v = l.index[it->second].as<Var>();
-      for (const StageAxis& a : s.axes)
-        if (v && v->name == a.var && !a.reduce) return a.var;
+      if (plan.buffer(l.buffer).kind != PlanBuffer::Constant) continue;
+      for (const Expr& index : l.index)
+        if (const auto a = walker(s, index);
+            a && !a->reduce && std::min(a->extent, a->region.size) >= kLeastLanes)
+          lanes = a->var;
     }
-    return {};
+    return lanes;
+  }
+  /// The axis that walks from neighbour to neighbour of an index: one of the results, where any is in it.
+  static const StageAxis* walker(const Stage& s, const Expr& index) {
+    const Linear linear = linearOf(index);
+    const StageAxis* found = nullptr;
+    for (const StageAxis& a : s.axes) {  // those of the results first
+      if (a.reduce && found && !found->reduce) break;
+      if (!mentions(index, a.var)) continue;
+      if (found) return nullptr;
+      found = &a;
+    }
+    return found && linear.coefficientOf(found->var) == 1 ? found : nullptr;
   }
 
   void decide() {
-    std::map<int, std::map<int, double>> total;
-    for (size_t i = 0; i < values_.size(); i++)
-      for (const auto& [axis, bytes] : votes_[i]) total[find(static_cast<int>(i))][axis] += bytes;
-    for (size_t i = 0; i < values_.size(); i++) {
-      const int rank = rankOf(g_.type(values_[i]));
+    std::vector<double> total(parent_.size());
+    for (size_t i = 0; i < parent_.size(); i++) total[find(static_cast<int>(i))] += votes_[i];
+    for (const auto& [v, first] : number_) {
+      const TensorType& type = g_.type(v);
+      const int rank = rankOf(type);
       int best = rank - 1;
       double most = 0;
-      for (const auto& [axis, bytes] : total[find(static_cast<int>(i))])
-        if (bytes > most) most = bytes, best = axis;
+      for (int axis = rank; axis-- > 0;)
+        if (const double votes = total[find(first + axis)]; votes > most) most = votes, best = axis;
       if (best >= rank - 1) continue;
-      std::vector<int>& order = order_[values_[i]];
+      std::vector<int>& order = order_[v];
       for (int axis = 0; axis < rank; axis++)
         if (axis != best) order.push_back(axis);
       order.push_back(best);
-      for (int axis = rank; axis < g_.type(values_[i]).rank(); axis++) order.push_back(axis);
+      for (int axis = rank; axis < type.rank(); axis++) order.push_back(axis);
     }
   }
 

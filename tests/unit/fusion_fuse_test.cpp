@@ -198,6 +198,38 @@ TEST(FusionFuse, LayoutsFollowAProductThroughWhatIsMadeOfIt) {
   expectSame(m.b.graph, f);
 }
 
+/// Also where what is between them has more axes than a layer's result, as what is enlarged one axis at a time has.
+TEST(FusionFuse, LayoutsFollowAxesToValuesOfOtherRanks) {
+  Model m;
+  const auto layer = [&](Value x, int64_t from, int64_t to) {
+    const Value w = m.b.windows(x, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {10, 10}, imm(DType::F32, 0));
+    return m.b.map("max(a, 0)", {m.b.contract("nchwij,ocij->nohw", w, m.weight({to, from, 3, 3}))});
+  };
+  m.b.origin = "convolution";
+  const Value y = layer(m.in("x", {1, 3, 10, 10}), 3, 16);
+  m.b.origin = "rows";
+  const Value tiles = m.b.windows(y, {2}, {1}, {1}, {0}, {10}, imm(DType::F32, 0));
+  const Value rows = m.b.reduce("sum", m.b.reshape(tiles, {1, 1, 16, 10, 10, 2}), {5});
+  m.b.origin = "next";
+  m.b.graph.outputs = {layer(m.b.reshape(rows, {1, 16, 10, 10}), 16, 16)};
+  Target target = findTarget("cpu:avx512");
+  target.cores = 2;
+  FusionOptions options;
+  options.cut = {{"convolution", "rows"}, {"rows", "next"}};
+  const Fused f = fuse(m.b.graph, target, options);
+  ASSERT_EQ(groupsOf(f.graph), 3u) << plansOf(f);
+  int found = 0;
+  for (const Node& n : f.graph.nodes)
+    if (const Group* group = n.as<Group>())
+      for (const PlanBuffer& b : group->plan->buffers)
+        if (b.type.rank() > 4 && b.kind == PlanBuffer::Output) {
+          EXPECT_EQ(b.order, (std::vector<int>{0, 1, 3, 4, 2, 5})) << plansOf(f);
+          found++;
+        }
+  EXPECT_EQ(found, 1) << plansOf(f);
+  expectSame(m.b.graph, f);
+}
+
 TEST(FusionFuse, DiamondsAndTwoReadersAreOneKernel) {
   Model diamond;
   const Value x = diamond.in("x", {64, 64});
