@@ -8,6 +8,7 @@
 
 #include "backends/cpu/compiler.h"
 #include "emit/llvm_text.h"
+#include "runtime/team.h"
 #include "support/check.h"
 
 namespace tektite {
@@ -68,7 +69,8 @@ Measured measure(const std::string& text, const Target& target, int64_t flops) {
   double best = 1e9;
   for (int i = 0; i < kRounds; i++) {
     const auto start = std::chrono::steady_clock::now();
-    run(buffers.data(), nullptr, nullptr, 0, 1, nullptr, nullptr);
+    Hand alone;
+    run(buffers.data(), nullptr, nullptr, &alone);
     best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
   for (void* b : buffers) std::free(b);

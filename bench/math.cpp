@@ -14,6 +14,7 @@
 #include "backends/cpu/compiler.h"
 #include "emit/llvm_text.h"
 #include "ir/scalar_eval.h"
+#include "runtime/team.h"
 #include "support/check.h"
 
 namespace tektite {
@@ -52,7 +53,8 @@ kernel f(x: f32[{0}] align=64, z: f32[{0}] align=64, out y: f32[{0}] align=64) {
 
 void call(const Compiled& f, const float* x, const float* z, float* y) {
   void* const buffers[] = {const_cast<float*>(x), const_cast<float*>(z), y};
-  f.run(buffers, nullptr, nullptr, 0, 1, nullptr, nullptr);
+  Hand alone;
+  f.run(buffers, nullptr, nullptr, &alone);
 }
 
 /// Instructions of the longest stretch without a label.

@@ -99,14 +99,18 @@ void function(benchmark::State& state, const std::string& text) {
   measure(state, runner, "elements", 4096);
 }
 
-/// What a program pays between two kernels: all threads of a running team meet.
+/// What a program pays between two kernels: tiles are dealt, one a thread, and waited for.
 void boundary(benchmark::State& state) {
   constexpr int kTimes = 20000;
   Team team(static_cast<int>(state.range(0)));
   for (auto _ : state)
-    team.run(
-        [](void* t, int) {
-          for (int i = 0; i < kTimes; i++) static_cast<Team*>(t)->barrier();
+    team.share(
+        [](void* t, Hand& hand) {
+          for (int i = 0; i < kTimes; i++) {
+            for (int64_t first; hand.deal(&hand, static_cast<Team*>(t)->threads(), &first) > 0;)
+              benchmark::DoNotOptimize(first);
+            hand.barrier(&hand);
+          }
         },
         &team);
   state.counters["each"] = benchmark::Counter(

@@ -20,12 +20,18 @@ struct KernelNeeds {
   int64_t tiles = 0;  ///< launch extent where it is a constant; -1: depends on dims
 };
 
+/// Who gives the tiles of a kernel to the threads that run it, as seen by one of them.
+struct TileDealer {
+  /// Tiles of a list of `total` for this thread to do now: as many as answered, from *first on. 0: all are given away; the next call
+  /// is of the next list. Null: every list is this thread's alone.
+  int64_t (*deal)(TileDealer*, int64_t total, int64_t* first);
+  void (*barrier)(TileDealer*);  ///< returns once the tiles of all lists so far are done
+};
+
 /// buffers: the parameters in order, then the main allocations, then the counters (if any). dims: the kernel's dims in order.
-/// Every thread of the team calls it with its own `thread` of `threads` and its own scratch; tiles are dealt in contiguous runs.
-/// barrier(team) is called at each `sync grid`.
+/// Every thread calls it with its own scratch and dealer, which deals each list and is waited for at each `sync grid`.
 using KernelFunction = void (*)(void* const* buffers, const int64_t* dims, void* scratch,
-                                int64_t thread, int64_t threads, void (*barrier)(void*),
-                                void* team);
+                                TileDealer* dealer);
 
 /// What a device's host does to run a kernel once, in order. `count` and `variable` are of the kernel's dims and the loops around.
 struct Launch {

@@ -103,6 +103,7 @@ class KernelWriter {
   const Block body_;
   Declarations declarations_;
   FunctionText entry_;
+  std::string first_;  ///< where a dealer says at which tile to begin
   Body driver_;
   std::vector<Slot> slots_;
   std::vector<std::pair<std::string, Interval>>
@@ -231,21 +232,34 @@ std::string KernelWriter::gridFunction(const Grid& g) {
   return name;
 }
 
-/// Grids that stand together are one list: each thread takes a contiguous run of it.
+/// Grids that stand together are one list, whose tiles are dealt in contiguous runs.
 void KernelWriter::list(const std::vector<Grid>& grids) {
   std::vector<Value> sizes;
-  std::string total = "0";
+  std::vector<std::string> names;
+  std::string total = "0", outer;
   for (const Grid& g : grids) {
     sizes.push_back(tilesOf(g));
+    names.push_back(gridFunction(g));
     total = total == "0" ? sizes.back().text
                          : entry_.set("tiles", "add nsw i64 {}, {}", total, sizes.back().text);
   }
-  const auto bound = [&](const std::string& thread) {
-    return entry_.set("run", "sdiv i64 {}, %.threads",
-                      entry_.set("run", "mul nsw i64 {}, {}", thread, total));
-  };
-  const std::string low = bound("%.thread"),
-                    high = bound(entry_.set("thread", "add nsw i64 %.thread, 1"));
+  for (const auto& [variable, range] : outer_)
+    outer += fmt::format("i64 {}, ", driver_.emit(driver_.now(var(variable))).text);
+  const std::string deal = entry_.fresh("deal"), tiles = entry_.fresh("dealt"),
+                    done = entry_.fresh("dealt.end");
+  if (first_.empty()) first_ = entry_.allocate("first", "i64", 1, 8);
+  const std::string before = entry_.current();
+  entry_.branch("%.alone", tiles, deal);
+  entry_.start(deal);
+  const std::string count =
+      entry_.set("count", "call i64 %.deal(ptr %.dealer, i64 {}, ptr {})", total, first_);
+  const std::string dealt = entry_.set("low", "load i64, ptr {}, align 8", first_);
+  entry_.branch(entry_.set("any", "icmp sgt i64 {}, 0", count), tiles, done);
+  entry_.start(tiles);
+  const std::string low = entry_.set("low", "phi i64 [ 0, %{} ], [ {}, %{} ]", before, dealt, deal),
+                    mine = entry_.set("mine", "phi i64 [ {}, %{} ], [ {}, %{} ]", total, before,
+                                      count, deal),
+                    high = entry_.set("high", "add nsw i64 {}, {}", low, mine);
   const auto clamp = [&](const std::string& at, const std::string& before,
                          const std::string& size) {
     const std::string off =
@@ -255,20 +269,18 @@ void KernelWriter::list(const std::vector<Grid>& grids) {
     return entry_.call("from", "i64", "llvm.smin.i64", fmt::format("i64 {}, i64 {}", up, size),
                        "i64, i64");
   };
-  std::string before = "0";
+  std::string sum = "0";
   for (size_t i = 0; i < grids.size(); i++) {
-    const std::string name = gridFunction(grids[i]);
-    const std::string begin = grids.size() == 1 ? low : clamp(low, before, sizes[i].text);
-    const std::string end = grids.size() == 1 ? high : clamp(high, before, sizes[i].text);
-    std::string outer;
-    for (const auto& [variable, range] : outer_)
-      outer += fmt::format("i64 {}, ", driver_.emit(driver_.now(var(variable))).text);
-    entry_.line("call void @{}({}{}ptr %.scratch, ptr %.counters, i64 {}, i64 {})", name,
+    const std::string begin = grids.size() == 1 ? low : clamp(low, sum, sizes[i].text);
+    const std::string end = grids.size() == 1 ? high : clamp(high, sum, sizes[i].text);
+    entry_.line("call void @{}({}{}ptr %.scratch, ptr %.counters, i64 {}, i64 {})", names[i],
                 arguments(), outer, begin, end);
     if (i + 1 < grids.size())
-      before = before == "0" ? sizes[i].text
-                             : entry_.set("before", "add nsw i64 {}, {}", before, sizes[i].text);
+      sum = sum == "0" ? sizes[i].text
+                       : entry_.set("before", "add nsw i64 {}, {}", sum, sizes[i].text);
   }
+  entry_.branch("%.alone", done, deal);
+  entry_.start(done);
 }
 
 void KernelWriter::barrier() {
@@ -292,13 +304,17 @@ void KernelWriter::run(const Block& block) {
     } else if (const BlockStmt* b = s.as<BlockStmt>()) {
       run(b->body);
     } else {
-      entry_.line("call void %.barrier(ptr %.team)");
+      entry_.line("call void %.barrier(ptr %.dealer)");
       barrier();
     }
   });
 }
 
 void KernelWriter::bindEntry() {
+  entry_.line("%.deal = load ptr, ptr %.dealer, align 8");
+  entry_.line("%.alone = icmp eq ptr %.deal, null");
+  entry_.line("%.barrier = load ptr, ptr {}, align 8",
+              entry_.set("slot", "getelementptr ptr, ptr %.dealer, i64 1"));
   const std::vector<const Buffer*> mains = mainAllocsOf(body_);
   for (const Param& p : kernel_.params) slots_.push_back({&p.buffer, p.mode == Param::In, false});
   for (const Buffer* b : mains) slots_.push_back({b, false, true});
@@ -330,10 +346,9 @@ Artifact KernelWriter::write() {
   run(body_);
   barrier();
   entry_.line("ret void");
-  const std::string header = fmt::format(
-      "define void @{}(ptr %.buffers, ptr %.dims, ptr %.scratch, i64 %.thread, i64 %.threads, ptr "
-      "%.barrier, ptr %.team) {}",
-      kernel_.name, attributes(target_));
+  const std::string header =
+      fmt::format("define void @{}(ptr %.buffers, ptr %.dims, ptr %.scratch, ptr %.dealer) {}",
+                  kernel_.name, attributes(target_));
   std::string text;
   for (std::string_view c = kernel_.comment; !c.empty();) {
     const size_t end = c.find('\n');

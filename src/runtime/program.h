@@ -53,6 +53,7 @@ struct Program : LaunchList {
   std::shared_ptr<Device> device;    ///< that runs the kernels; null: the CPU
 };
 
+class Hand;
 class Team;
 
 /// Runs a program: arena, scratch and pointer tables. Nothing is allocated after construction. One run at a time.
@@ -75,8 +76,9 @@ class Session {
  private:
   struct State;
   void bind(const void* const* inputs, void* const* outputs);
-  void execute(int step, int thread, int threads);
-  static void runThread(void* session, int thread);
+  void execute(int step, Hand&);
+  void runSteps(size_t first, size_t end, Hand&);
+  void runShared(size_t first, size_t end);  ///< by the team, where it has something to share
 
   std::shared_ptr<const Program> program_;
   std::unique_ptr<State> state_;

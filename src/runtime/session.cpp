@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <exception>
@@ -17,7 +18,6 @@ constexpr int64_t kScratchPad =
     4096;  // between the scratch of threads: no shared line, no shared page
 
 int64_t alignedTo(int64_t bytes, int64_t align) { return (bytes + align - 1) / align * align; }
-void noBarrier(void*) {}
 bool isAligned(const void* p, int64_t align) {
   return reinterpret_cast<uintptr_t>(p) % static_cast<uintptr_t>(align) == 0;
 }
@@ -39,7 +39,6 @@ struct Session::State {
   std::vector<Patch> patches;  // pointers to buffers of the caller
   std::vector<Memory> staged;  // by slot: for buffers of the caller that aren't aligned
   std::vector<std::pair<void*, int>> unstage;
-  bool alone = true;          // every step is thread 0's
   std::exception_ptr failed;  // of a body, which only thread 0 runs: the others are waiting for it
 };
 
@@ -73,7 +72,6 @@ Session::Session(std::shared_ptr<const Program> program, Team* team)
   }
   for (const Step& step : program_->steps) {
     s.firstPointer.push_back(s.pointers.size());
-    s.alone = s.alone && step.solo;
     for (int slot : step.slots) {
       const Slot::Kind kind = program_->slots[slot].kind;
       if (kind == Slot::Input || kind == Slot::Output)
@@ -117,7 +115,7 @@ void Session::bind(const void* const* inputs, void* const* outputs) {
   for (const State::Patch& patch : s.patches) s.pointers[patch.pointer] = s.slots[patch.slot];
 }
 
-void Session::execute(int number, int thread, int threads) {
+void Session::execute(int number, Hand& hand) {
   State& s = *state_;
   const Step& step = program_->steps[number];
   void* const* buffers = s.pointers.data() + s.firstPointer[number];
@@ -129,10 +127,9 @@ void Session::execute(int number, int thread, int threads) {
         for (int slot : step.slots) sizes.push_back(program_->slots[slot].bytes);
         return interpretKernel(kernel.text, buffers, sizes);
       }
-      const bool together = threads > 1 && !step.solo;
-      kernel.function(buffers, nullptr, s.scratch.data() + s.scratchStride * thread,
-                      together ? thread : 0, together ? threads : 1,
-                      together ? Team::barrierOf : noBarrier, s.team);
+      Hand alone;
+      kernel.function(buffers, nullptr, s.scratch.data() + s.scratchStride * hand.thread(),
+                      step.solo ? &alone : &hand);
       return;
     }
     case Step::Copy:
@@ -149,25 +146,40 @@ void Session::execute(int number, int thread, int threads) {
   }
 }
 
-void Session::runThread(void* self, int thread) {
-  Session& session = *static_cast<Session*>(self);
-  const std::vector<Step>& steps = session.program_->steps;
-  Team& team = *session.state_->team;
-  for (size_t i = 0; i < steps.size(); ++i) {
-    if (steps[i].barrier) team.barrier();
-    if (thread == 0 || !steps[i].solo) session.execute(static_cast<int>(i), thread, team.threads());
+void Session::runSteps(size_t first, size_t end, Hand& hand) {
+  for (size_t i = first; i < end; ++i) {
+    const Step& step = program_->steps[i];
+    if (step.barrier) hand.barrier(&hand);
+    if (step.solo)
+      hand.once([&] { execute(static_cast<int>(i), hand); });
+    else
+      execute(static_cast<int>(i), hand);
   }
+}
+
+void Session::runShared(size_t first, size_t end) {
+  struct Part {
+    Session* session;
+    size_t first, end;
+  } part{this, first, end};
+  Hand alone;
+  const std::vector<Step>& steps = program_->steps;
+  if (!state_->team ||
+      std::all_of(steps.begin() + first, steps.begin() + end, [](const Step& s) { return s.solo; }))
+    return runSteps(first, end, alone);
+  state_->team->share(
+      [](void* context, Hand& hand) {
+        const Part& p = *static_cast<Part*>(context);
+        p.session->runSteps(p.first, p.end, hand);
+      },
+      &part);
 }
 
 void Session::run(const void* const* inputs, void* const* outputs) {
   if (state_->device) return state_->device->run(inputs, outputs);
   bind(inputs, outputs);
   state_->failed = nullptr;
-  if (state_->alone || !state_->team || state_->team->threads() == 1) {
-    for (size_t i = 0; i < program_->steps.size(); ++i) execute(static_cast<int>(i), 0, 1);
-  } else {
-    state_->team->run(runThread, this);
-  }
+  runShared(0, program_->steps.size());
   if (state_->failed) std::rethrow_exception(state_->failed);
   for (const auto& [buffer, slot] : state_->unstage)
     std::memcpy(buffer, state_->slots[slot], state_->staged[slot].size());
@@ -179,26 +191,12 @@ void Session::runTimed(const void* const* inputs, void* const* outputs,
   bind(inputs, outputs);
   state_->failed = nullptr;
   seconds.resize(program_->steps.size());
-  struct One {
-    Session* session;
-    int step;
-  };
   for (size_t i = 0; i < program_->steps.size(); ++i) {
     const auto start = std::chrono::steady_clock::now();
-    One one{this, static_cast<int>(i)};
-    if (program_->steps[i].solo || !state_->team) {
-      execute(one.step, 0, 1);
-    } else {
-      state_->team->run(
-          [](void* context, int thread) {
-            const One& one = *static_cast<One*>(context);
-            one.session->execute(one.step, thread, one.session->state_->team->threads());
-          },
-          &one);
-    }
+    runShared(i, i + 1);
     seconds[i] += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (state_->failed) std::rethrow_exception(state_->failed);
-    if (after) after(one.step);
+    if (after) after(static_cast<int>(i));
   }
   for (const auto& [buffer, slot] : state_->unstage)
     std::memcpy(buffer, state_->slots[slot], state_->staged[slot].size());

@@ -33,6 +33,27 @@ struct Team {
   }
 };
 
+/// Each thread has its share of every list, whoever is first.
+struct EqualDealer : TileDealer {
+  Team* team;
+  int64_t thread;
+  bool dealt = false;
+  EqualDealer(Team* team, int64_t thread)
+      : TileDealer{[](TileDealer* d, int64_t total, int64_t* first) {
+                     return static_cast<EqualDealer*>(d)->next(total, *first);
+                   },
+                   [](TileDealer* d) { static_cast<EqualDealer*>(d)->team->wait(); }},
+        team(team),
+        thread(thread) {}
+  int64_t next(int64_t total, int64_t& first) {
+    dealt = !dealt;
+    first = total * thread / team->size;
+    const int64_t count = dealt ? total * (thread + 1) / team->size - first : 0;
+    if (count == 0) dealt = false;
+    return count;
+  }
+};
+
 }  // namespace
 
 TestBuffer::TestBuffer(DType type, int64_t elements) : type_(type), elements_(elements) {
@@ -117,12 +138,12 @@ void runKernel(KernelModule module, const std::map<std::string, int64_t>& dims,
   std::vector<int32_t> counters(artifact.needs.counters);
   if (!counters.empty()) pointers.push_back(counters.data());
   Team team{threads};
-  const auto wait = [](void* at) { static_cast<Team*>(at)->wait(); };
   std::vector<std::thread> running;
   for (int t = 0; t < threads; t++)
     running.emplace_back([&, t] {
       TestBuffer scratch(DType::U8, artifact.needs.scratchBytes);
-      run(pointers.data(), sizes.data(), scratch.data(), t, threads, wait, &team);
+      EqualDealer dealer(&team, t);
+      run(pointers.data(), sizes.data(), scratch.data(), &dealer);
       EXPECT_TRUE(scratch.guardsStand());
     });
   for (std::thread& t : running) t.join();

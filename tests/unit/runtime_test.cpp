@@ -32,31 +32,110 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 }  // namespace
 
-TEST(Team, everyThreadSeesWhatOthersWroteBeforeTheBarrier) {
+namespace {
+/// Calls tile(i) for each tile of the hand's next list.
+template <class Tile>
+void each(Hand& hand, int64_t total, Tile tile) {
+  for (int64_t i = 0; !hand.deal && i < total; ++i) tile(i);
+  for (int64_t first, n; hand.deal && (n = hand.deal(&hand, total, &first)) > 0;)
+    for (int64_t i = first; i < first + n; ++i) tile(i);
+}
+}  // namespace
+
+TEST(Team, EachTileIsDoneOnceAndSeenBehindTheBarrier) {
   for (int threads : {1, 2, 5}) {
     struct Work {
-      Team team;
       std::vector<int> counts;
-      std::atomic<int> wrong{0};
-      explicit Work(int n) : team(n), counts(static_cast<size_t>(n)) {}
-    } work(threads);
-    constexpr int kRuns = 50, kRounds = 20;
-    for (int run = 0; run < kRuns; ++run) {
-      work.team.run(
-          [](void* context, int thread) {
-            Work& w = *static_cast<Work*>(context);
-            for (int round = 0; round < kRounds; ++round) {
-              ++w.counts[static_cast<size_t>(thread)];
-              w.team.barrier();
-              for (int count : w.counts) w.wrong += count != w.counts[0];
-              w.team.barrier();
-            }
-          },
-          &work);
+      std::atomic<int> wrong{0}, alone{0};
+    } work;
+    Team team(threads);
+    int expected = 0;
+    for (const int64_t tiles : {0, 1, 2, 3, 100, 5000}) {
+      work.counts.assign(static_cast<size_t>(tiles), expected = 0);
+      for (int run = 0; run < 20; ++run) {
+        team.share(
+            [](void* context, Hand& hand) {
+              Work& w = *static_cast<Work*>(context);
+              const auto tiles = static_cast<int64_t>(w.counts.size());
+              const auto count = [&](int64_t i) { ++w.counts[static_cast<size_t>(i)]; };
+              for (int round = 0; round < 10; ++round) {
+                each(hand, tiles, count);
+                hand.barrier(&hand);
+                each(hand, tiles, [&](int64_t i) {
+                  w.wrong += w.counts[static_cast<size_t>(i)] != w.counts[0];
+                });
+                hand.once([&] { ++w.alone; });  // beside the list before it
+                hand.barrier(&hand);
+              }
+            },
+            &work);
+        expected += 10;
+      }
+      EXPECT_EQ(work.wrong, 0) << threads;
+      for (int count : work.counts) EXPECT_EQ(count, expected) << threads;
     }
-    EXPECT_EQ(work.wrong, 0) << threads;
-    for (int count : work.counts) EXPECT_EQ(count, kRuns * kRounds);
+    EXPECT_EQ(work.alone, 6 * 20 * 10);
   }
+}
+
+/// A barrier waits for tiles, not for threads: with one for each thread to come by, this would never end.
+TEST(Team, ThreadsThatAreAsideHoldNobodyUp) {
+  struct Work {
+    std::atomic<bool> entered{false}, finished{false};
+    std::atomic<int> tiles{0};
+  } work;
+  Team team(2);
+  team.share(
+      [](void* context, Hand& hand) {
+        Work& w = *static_cast<Work*>(context);
+        if (hand.thread() == 1) {
+          w.entered = true;
+          while (!w.finished) std::this_thread::yield();
+        } else {
+          while (!w.entered) std::this_thread::yield();
+        }
+        for (int list = 0; list < 100; ++list) {
+          each(hand, 7, [&](int64_t) { ++w.tiles; });
+          hand.barrier(&hand);
+        }
+        if (hand.thread() == 0) w.finished = true;
+      },
+      &work);
+  EXPECT_EQ(work.tiles, 700);
+}
+
+/// Who is done with its own tiles takes those that a slower thread has left.
+TEST(Team, TilesGoToWhoHasTime) {
+  struct Work {
+    std::atomic<int> byOthers{0}, tiles{0};
+  } work;
+  Team team(2);
+  team.share(
+      [](void* context, Hand& hand) {
+        Work& w = *static_cast<Work*>(context);
+        each(hand, 64, [&](int64_t) {
+          ++w.tiles;
+          if (hand.thread() == 0)
+            while (w.byOthers < 32 + 16) std::this_thread::yield();  // more than half of all
+          else
+            ++w.byOthers;
+        });
+      },
+      &work);
+  EXPECT_EQ(work.tiles, 64);
+  EXPECT_GE(work.byOthers, 48);
+}
+
+TEST(Team, EveryThreadComesToARunOfAll) {
+  std::vector<int> counts(5);
+  Team team(5);
+  for (int run = 0; run < 50; ++run)
+    team.run(
+        [](void* to, int thread) {
+          ++(*static_cast<std::vector<int>*>(to))[static_cast<size_t>(thread)];
+        },
+        &counts);
+  EXPECT_EQ(counts, std::vector<int>(5, 50));
 }
 
 TEST(MemoryPlan, buffersThatLiveTogetherDontOverlap) {
