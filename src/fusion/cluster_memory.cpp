@@ -42,7 +42,7 @@ bool ofProduct(const Graph& g, Value v) {
 }
 
 /// A view that only gives axes of a product another order. Layouts, which are chosen once there are kernels (layouts.h), follow the product's
-/// lanes, and its elements lie where they lay; but where both have as many axes, these are laid out alike.
+/// lanes, and its elements lie where they lay. Counted only where both have another number of axes.
 bool swapsAxes(const Graph& g, int node) {
   const Node& n = g.nodes[node];
   const View* v = n.as<View>();
