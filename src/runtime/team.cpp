@@ -164,12 +164,12 @@ void Team::serve(int thread) {
       last = runs_;
       if (work_) {
         work_(context_, thread);
+        came_.fetch_add(1, std::memory_order_acq_rel);
+        came_.notify_all();
       } else {
         Hand hand(this, thread, list_, due_);
         share_(context_, hand);
       }
-      came_.fetch_add(1, std::memory_order_acq_rel);
-      came_.notify_all();
     }
     inside_.fetch_sub(1, std::memory_order_acq_rel);
     inside_.notify_all();

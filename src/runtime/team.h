@@ -68,9 +68,11 @@ class Team {
 
  private:
   friend Hand;
-  struct Seat {                                 // of a thread
-    alignas(64) std::atomic<uint64_t> word{0};  // list, first and end of its units that nobody has
-    alignas(64) std::atomic<uint64_t> done{
+  static constexpr size_t kApart = 128;  // bytes: caches fetch lines in pairs
+  struct Seat {                          // of a thread
+    alignas(kApart) std::atomic<uint64_t> word{
+        0};  // list, first and end of its units that nobody has
+    alignas(kApart) std::atomic<uint64_t> done{
         0};  // units that it did, over all runs; nobody else writes
   };
   void serve(int thread);
@@ -88,8 +90,8 @@ class Team {
   uint64_t due_ = 0;
   uint64_t runs_ = 0;
   std::atomic<bool> stop_{false};
-  alignas(64) std::atomic<uint32_t> epoch_{0};  // counts runs
-  alignas(64) std::atomic<int> inside_;         // others in the run; below 0: nobody comes in
+  alignas(kApart) std::atomic<uint32_t> epoch_{0};  // counts runs
+  alignas(kApart) std::atomic<int> inside_;         // others in the run; below 0: nobody comes in
   std::atomic<int> came_{0};
 };
 
