@@ -74,8 +74,7 @@ bool ExplicitEvaluation::isMade(size_t b) const {
       bool apart = false;
       for (size_t d = 0; d < mine.size(); d++) {
         const Span &x = mine[d], &y = parts[k][d];
-        apart |= x.coefficients == y.coefficients &&
-                 (x.base + x.size <= y.base || y.base + y.size <= x.base);
+        apart |= x.movesAs(y) && (x.base + x.size <= y.base || y.base + y.size <= x.base);
       }
       if (!apart) return false;
     }
@@ -163,7 +162,7 @@ void ExplicitEvaluation::shareMemory(size_t b, size_t into) {
     return;
   for (size_t d = 0; d < g_.buffers[b].size(); d++) {
     const Span &x = out_.regions.buffers[b][d], &y = out_.regions.buffers[into][d];
-    if (x.base != y.base || x.size != y.size || x.coefficients != y.coefficients) return;
+    if (!(x == y)) return;
   }
   out_.sharing[b] = out_.sharing[into] >= 0 ? out_.sharing[into] : static_cast<int>(into);
 }

@@ -127,9 +127,7 @@ void Session::execute(int number, Hand& hand) {
         for (int slot : step.slots) sizes.push_back(program_->slots[slot].bytes);
         return interpretKernel(kernel.text, buffers, sizes);
       }
-      Hand alone;
-      kernel.function(buffers, nullptr, s.scratch.data() + s.scratchStride * hand.thread(),
-                      step.solo ? &alone : &hand);
+      kernel.function(buffers, nullptr, s.scratch.data() + s.scratchStride * hand.thread(), &hand);
       return;
     }
     case Step::Copy:
@@ -151,7 +149,10 @@ void Session::runSteps(size_t first, size_t end, Hand& hand) {
     const Step& step = program_->steps[i];
     if (step.barrier) hand.barrier(&hand);
     if (step.solo)
-      hand.once([&] { execute(static_cast<int>(i), hand); });
+      hand.once([&] {
+        Hand alone;
+        execute(static_cast<int>(i), alone);
+      });
     else
       execute(static_cast<int>(i), hand);
   }
