@@ -57,10 +57,11 @@ struct Planned {
 };
 
 /// Carries reductions along their axis, if the algebra allows it. `means`: only where a mean is carried.
-std::optional<Planned> planWalk(const DraftList& whole, const Target& target, bool means,
-                                StageMemory& memory, int64_t& steps, const Traffic& before) {
+std::optional<Planned> planWalk(const DraftList& whole, const Target& target, Numerics mode,
+                                bool means, StageMemory& memory, int64_t& steps,
+                                const Traffic& before) {
   std::optional<Streamed> s = streamed(whole.set, whole.shape, target.hasExplicitMemory());
-  if (!s || (means && !s->means)) return {};
+  if (!s || !allowed(s->rules, mode) || (means && !s->means)) return {};
   Planned out{{std::move(s->set), {}, {}}, before};
   DraftList& list = out.list;
   list.shape = shapeOf(list.set);
@@ -157,10 +158,9 @@ Drafted draftBody(const Graph& body, const AccessOf& access, const Target& targe
         target.hasExplicitMemory() ? target.level(target.scratch)->bytes : target.levels[1].bytes;
     const bool holdsMuch = list.tiled.cost.scratchBytes > near / 2;
     std::optional<Planned> walking;
-    if (reorders &&
-        (holdsMuch || leafBytes(list.set) > near))  // what is read again comes from afar
-      walking = planWalk(list, target, !holdsMuch && !target.hasExplicitMemory(), memory.stages,
-                         steps, traffic);
+    if (holdsMuch || leafBytes(list.set) > near)  // what is read again comes from afar
+      walking = planWalk(list, target, options.numerics, !holdsMuch && !target.hasExplicitMemory(),
+                         memory.stages, steps, traffic);
     if (walking && isSooner(walking->list.tiled.cost, list.tiled.cost, target)) {
       list = std::move(walking->list);
       traffic = std::move(walking->traffic);

@@ -18,7 +18,7 @@ struct Streamed {
   RulesUsed rules;            ///< that this rests on
 };
 /// Nothing where no reduction waits for another one over the same axis, or where a rule's precondition fails: values that a carried
-/// value changes otherwise than by a factor, or that are stored as a result. Not for Numerics::Strict: sums are rounded differently.
+/// value changes otherwise than by a factor, or that are stored as a result.
 /// `always`: also where no reduction waits for another one: a long sum, in pieces. The shape is the set's.
 std::optional<Streamed> streamed(const StageSet&, const GroupShape&, bool always = false);
 /// The set without stages that only multiply or divide by what doesn't change along axes over which all their readers then sum: the

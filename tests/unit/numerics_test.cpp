@@ -1,12 +1,12 @@
 // What the numerics modes promise, bit by bit: `strict` fused is `strict` unfused, `ordered` doesn't depend on threads, runs or compilations,
 // `fast` says so to LLVM.
 #include <cmath>
-#include <cstring>
 
 #include "../evaluators.h"
+#include "bits.h"
 #include "fuzz/random_graph.h"
 #include "fuzz_seeds.h"
-#include "runtime/team.h"
+#include "golden.h"
 #include "small_models.h"
 #include "support/check.h"
 
@@ -18,41 +18,6 @@ CompileOptions optionsOf(Numerics numerics, bool unfused = false, int threads = 
   o.fusion.numerics = o.passes.numerics = numerics;
   o.threads = threads;
   return o;
-}
-
-using Results = std::vector<Array>;
-Results runOn(const std::shared_ptr<const Program>& program, const std::vector<Tensor>& inputs,
-              Team* team = nullptr) {
-  std::vector<Array> in, out;
-  std::vector<const void*> from;
-  std::vector<void*> to;
-  for (const Tensor& t : inputs) {
-    in.emplace_back(t.dtype, t.shape);
-    t.toRaw(in.back().data());
-  }
-  for (const TensorType& t : program->outputs) out.emplace_back(t.dtype, t.extents());
-  for (const Array& a : in) from.push_back(a.data());
-  for (Array& a : out) to.push_back(a.data());
-  Session(program, team).run(from.data(), to.data());
-  return out;
-}
-
-/// The first element whose bits differ, as text; NaNs are alike. "" where there is none.
-std::string difference(const Results& a, const Results& b) {
-  for (size_t o = 0; o < a.size(); o++) {
-    const int size = bytes(a[o].type);
-    for (int64_t i = 0; i < a[o].elements(); i++) {
-      const char *x = static_cast<const char*>(a[o].data()) + i * size,
-                 *y = static_cast<const char*>(b[o].data()) + i * size;
-      if (std::memcmp(x, y, static_cast<size_t>(size)) == 0) continue;
-      if (!isFloat(a[o].type)) return fmt::format("output {} at {}", o, i);
-      const double p = loadFloat(a[o].type, a[o].data(), i),
-                   q = loadFloat(b[o].type, b[o].data(), i);
-      if (!std::isnan(p) || !std::isnan(q))
-        return fmt::format("output {} at {}: {:.9g}, {:.9g}", o, i, p, q);
-    }
-  }
-  return "";
 }
 
 Graph fuzzGraph(uint64_t seed) {
@@ -80,6 +45,21 @@ TEST(Numerics, StrictRandomGraphs) {
   const Seeds seeds = fuzzSeeds(40);
   for (uint64_t s = seeds.first; s < seeds.last && !HasFailure(); s++)
     expectStrict(fuzzGraph(s), fmt::format("seed {}", s), s);
+}
+
+/// Every pattern that tests/fusion has a text of.
+std::vector<Graph> patterns() {
+  std::vector<Graph> out;
+  for (const auto& file : goldenFiles("fusion"))
+    for (const std::string& text : goldenTexts(file)) {
+      out.push_back(parseGraph(text, file.filename().string()));
+      for (size_t n = 0; n < out.back().nodes.size(); n++)  // a kernel for each node, unfused
+        out.back().nodes[n].origin = "%" + std::to_string(n);
+    }
+  return out;
+}
+TEST(Numerics, StrictPatternsHaveTheBitsOfTheirNodes) {
+  for (const Graph& g : patterns()) expectStrict(g, toText(g), 1);
 }
 
 /// Sums in ascending order, each product rounded: what a plain loop gives.
@@ -142,14 +122,13 @@ TEST(Numerics, SubnormalsInSumsOfProducts) {
   }
 }
 
-/// `runs` of each of two compilations for 2 threads, and of one for each other number.
+/// `runs` of a compilation for each number of threads.
 void expectSameBits(const Graph& model, const std::string& name, uint64_t seed, Numerics numerics,
-                    int runs) {
-  const CompileOptions options = optionsOf(numerics);
-  const Graph g = prepareGraph(model, {}, options.passes);
+                    int runs, const std::vector<int>& numbers = {1, 2, 2, 4, 8}) {
+  const Graph g = prepareGraph(model, {}, optionsOf(numerics).passes);
   const std::vector<Tensor> in = randomInputs(g, seed, false);
   Results first;
-  for (const int threads : {1, 2, 2, 4, 8}) {
+  for (const int threads : numbers) {
     Team team(threads);
     const auto program = compile(g, optionsOf(numerics, false, threads));
     for (int run = 0; run < runs; run++) {
@@ -168,6 +147,11 @@ TEST(Numerics, OrderedBitsDontDependOnThreadsRunsOrCompilations) {
   const Seeds seeds = fuzzSeeds(10);
   for (uint64_t s = seeds.first; s < seeds.last && !HasFailure(); s++)
     expectSameBits(fuzzGraph(s), fmt::format("seed {}", s), s, Numerics::Ordered, 3);
+}
+
+TEST(Numerics, OrderedPatternsHaveTheSameBitsOnAnyNumberOfThreads) {
+  for (const Graph& g : patterns())
+    expectSameBits(g, toText(g), 2, Numerics::Ordered, 2, {1, 3, 8});
 }
 
 TEST(Numerics, StrictBitsNeither) {

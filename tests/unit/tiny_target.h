@@ -6,8 +6,7 @@
 namespace tektite {
 
 /// A machine whose near memory holds no row.
-inline Target tinyTarget() {
-  Target t = findTarget("cpu:avx2");
+inline Target tinyTarget(Target t = findTarget("cpu:avx2")) {
   for (Level& l : t.levels) {
     if (l.name == "l1") l.bytes = 1 << 10;
     if (l.name == "l2") l.bytes = 2 << 10;
