@@ -5,18 +5,63 @@
 #include <algorithm>
 #include <sstream>
 
+#include "backends/npu/simulate.h"
 #include "emit/llvm_text.h"
 #include "fusion/fuse.h"
 #include "fusion/plan_body.h"
 #include "golden.h"
 #include "ir/expr_text.h"
 #include "ir/kernel_walk.h"
+#include "kernel_harness.h"
+#include "lower/dma.h"
 #include "lower/kernel_pass.h"
+#include "lower/kernel_rewrite.h"
 #include "lower/lower.h"
 #include "small_models.h"
 
 namespace tektite {
 namespace {
+
+// ---- before and after
+
+std::vector<std::string> linesOf(const std::string& text) {
+  std::vector<std::string> out;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) out.push_back(line);
+  return out;
+}
+/// The lines of both, those of one only marked: as few as can be.
+std::string differences(const std::string& before, const std::string& after) {
+  const std::vector<std::string> a = linesOf(before), b = linesOf(after);
+  std::vector<std::vector<int>> common(a.size() + 1, std::vector<int>(b.size() + 1, 0));
+  for (size_t i = a.size(); i-- > 0;)
+    for (size_t k = b.size(); k-- > 0;)
+      common[i][k] =
+          a[i] == b[k] ? common[i + 1][k + 1] + 1 : std::max(common[i + 1][k], common[i][k + 1]);
+  std::string out;
+  for (size_t i = 0, k = 0; i < a.size() || k < b.size();)
+    if (i < a.size() && k < b.size() && a[i] == b[k])
+      out += "  " + a[i++] + "\n", k++;
+    else if (k == b.size() || (i < a.size() && common[i + 1][k] >= common[i][k + 1]))
+      out += "- " + a[i++] + "\n";
+    else
+      out += "+ " + b[k++] + "\n";
+  return out;
+}
+std::shared_ptr<const GroupPlan> planOf(const std::string& text, const Target& target) {
+  const PlanResult r = planGroup(parseGraph(text, "case"), target, {});
+  TEKTITE_CHECK(r.plan, "{}", toText(r.refusal));
+  return r.plan;
+}
+void checkTexts(const std::string& folder,
+                const std::function<std::string(const std::string&, const Target&)>& transform) {
+  for (const auto& file : goldenFiles(folder))
+    checkGoldens(
+        file, [](const std::string& text) { return toText(parseGraph(text, "case")); },
+        [&](const std::string& text, const GoldenSettings& settings) {
+          return transform(text, findTarget(settings.at("target")));
+        });
+}
 
 // ---- common subexpressions
 
@@ -205,6 +250,50 @@ TEST(Loops, WhatALoopAddsUpIsInRegisters) {
   EXPECT_GT(kernels, 40);
 }
 
+Block inMemory(const Block& block, const std::set<std::string>& buffers) {
+  Block out;
+  for (const Stmt& s : block) {
+    out.push_back(bodyOf(s) ? withBody(s, inMemory(*bodyOf(s), buffers)) : s);
+    if (const Alloc* a = s.as<Alloc>(); a && buffers.count(a->buffer.name)) {
+      Alloc moved = *a;
+      moved.buffer.space = "l1";
+      out.back().kind = moved;
+    }
+  }
+  return out;
+}
+/// The kernel with what its loops add up in memory.
+KernelModule withSumsInMemory(KernelModule m) {
+  std::set<std::string> sums;
+  Path path;
+  walk(m.kernels[0].body, path,
+       {[&](const Stmt& s, Path&) {
+          const Store* t = s.as<Store>();
+          for (size_t i = 0; t && i < t->targets.size() && !t->combine.empty(); i++)
+            sums.insert(t->targets[i].buffer);
+        },
+        nullptr});
+  m.kernels[0].body = inMemory(m.kernels[0].body, sums);
+  return m;
+}
+
+/// Lowering puts what a loop adds up into registers: a kernel, what it would be without that, and what it saves.
+TEST(Golden, ScalarPromotion) {
+  checkTexts("kernel/promotion", [](const std::string& text, const Target& target) {
+    const KernelModule after = lowerGroup(*planOf(text, target), target, "k").module,
+                       before = withSumsInMemory(after);
+    const auto counted = [](const KernelModule& m) {
+      auto tensors = testing::makeTensors(m.kernels[0], {}, 11);
+      return testing::runKernel(m, tensors, {}, {});
+    };
+    const EvalCounters was = counted(before), is = counted(after);
+    EXPECT_EQ(was.flops, is.flops);
+    return differences(toText(before), toText(after)) +
+           fmt::format("counted: {} reads, {} writes -> {} reads, {} writes\n", was.reads,
+                       was.writes, is.reads, is.writes);
+  });
+}
+
 // ---- what the next tile reads
 
 /// Every prefetch with the loops around it.
@@ -240,6 +329,27 @@ std::string addedByFetching(const std::string& text, const GoldenSettings& setti
   std::string out;
   for (const std::string& line : fetchedBy(with.kernel())) out += "+ " + line + "\n";
   return out.empty() ? "nothing\n" : out;
+}
+
+/// With explicit memories the next tile's operands come, and the last one's results leave, while a tile is worked on, if memories have room for
+/// both: a kernel, what it is where they haven't, and the cycles of the modelled machine.
+TEST(Golden, SoftwarePipelining) {
+  checkTexts("kernel/pipeline", [](const std::string& text, const Target& target) {
+    Target full = target;  // no second copy fits
+    for (Level& l : full.levels)
+      if (l.name != "main") l.bytes = 1;
+    const auto plan = planOf(text, target);
+    const LoweredKernel before = lowerExplicit(*plan, full, "k"),
+                        after = lowerExplicit(*plan, target, "k");
+    const auto counted = [&](const LoweredKernel& k) {
+      return countKernel(k.module, k.kernel(), target, {});
+    };
+    const Simulated was = counted(before), is = counted(after);
+    EXPECT_EQ(was.bytesRead, is.bytesRead);
+    EXPECT_EQ(was.bytesWritten, is.bytesWritten);
+    return differences(toText(before.module), toText(after.module)) +
+           fmt::format("counted: {:.0f} cycles -> {:.0f} cycles\n", was.cycles, is.cycles);
+  });
 }
 
 TEST(Golden, FetchAhead) {
