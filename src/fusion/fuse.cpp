@@ -247,11 +247,10 @@ class Fuser {
       const std::vector<int> first(nodes.begin(), nodes.begin() + static_cast<long>(p)),
           second(nodes.begin() + static_cast<long>(p), nodes.end());
       if (belongTogether(first, second, nodesWhole)) continue;
-      if (tried(first).refusal.reason != Reason::None ||
-          tried(second).refusal.reason != Reason::None)
-        continue;
+      const Trial &before = tried(first), &behind = tried(second);
+      if (before.refusal.reason != Reason::None || behind.refusal.reason != Reason::None) continue;
       // a sum that was a ring's is whole where others want it, too
-      if (held && !(trials_.holds(tried(first)) && trials_.holds(tried(second)))) continue;
+      if (held && !(trials_.holds(before) && trials_.holds(behind))) continue;
       apart_.cut(first, second,
                  {Reason::TooBigForLevel, static_cast<double>(memory.bytes()),
                   static_cast<double>(bound_.bytes), target_.levels.back().name});

@@ -35,6 +35,10 @@ std::vector<StageSet> componentsOf(StageSet set) {
       writer[set.facts[s]->buffers[static_cast<size_t>(t.buffer)]] = s;
   }
   std::vector<StageSet> out;
+  if (std::ranges::all_of(part, [&](size_t p) { return p == part[0]; })) {
+    out.push_back(std::move(set));
+    return out;
+  }
   std::unordered_map<size_t, size_t> number;
   std::vector<std::unordered_set<std::string_view>> used;
   for (size_t s = 0; s < n; s++) {
@@ -60,6 +64,7 @@ struct Planned {
 std::optional<Planned> planWalk(const DraftList& whole, const Target& target, Numerics mode,
                                 bool means, StageMemory& memory, int64_t& steps,
                                 const Traffic& before) {
+  if (means && !mayCarryMeans(whole.set)) return {};
   std::optional<Streamed> s = streamed(whole.set, whole.shape, target.hasExplicitMemory());
   if (!s || !allowed(s->rules, mode) || (means && !s->means)) return {};
   Planned out{{std::move(s->set), {}, {}}, before};

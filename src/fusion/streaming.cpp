@@ -20,6 +20,16 @@ struct Along {
   Change change;
 };
 
+/// Of a sum of (x - m)(x - m): x - m; else null.
+const Apply* squaredDistance(const Accumulator& sum) {
+  const Apply* square = sum.values[0].as<Apply>();
+  if (sum.combine.name != "sum" || !square || square->op != Op::Mul ||
+      !(square->args[0] == square->args[1]))
+    return nullptr;
+  const Apply* distance = square->args[0].as<Apply>();
+  return distance && distance->op == Op::Sub ? distance : nullptr;
+}
+
 class Streaming {
  public:
   Streaming(const StageSet& set, GroupShape shape, bool always)
@@ -226,12 +236,8 @@ class Streaming {
   /// A sum of (x - m)(x - m), where m is the mean of the same x over the same axes: of what has been summed so far, the distances from
   /// the mean so far add up to 0, so a mean that moves by d adds d d for every element. Any other use of a mean is refused.
   bool squaresFromMean(size_t s, const Accumulator& sum, CarriedSum& c) {
-    const Apply* square = sum.values[0].as<Apply>();
-    if (sum.combine.name != "sum" || !square || square->op != Op::Mul ||
-        !(square->args[0] == square->args[1]))
-      return false;
-    const Apply* distance = square->args[0].as<Apply>();
-    if (!distance || distance->op != Op::Sub) return false;
+    const Apply* distance = squaredDistance(sum);
+    if (!distance) return false;
     for (const int side : {0, 1}) {
       const Load* mean = distance->args[side].as<Load>();
       const auto it = mean ? w_.means.find(mean->buffer) : w_.means.end();
@@ -298,6 +304,12 @@ class Streaming {
 };
 
 }  // namespace
+
+bool mayCarryMeans(const StageSet& set) {
+  return std::ranges::any_of(set.stages, [](const Stage& s) {
+    return std::ranges::any_of(s.accumulators, squaredDistance);
+  });
+}
 
 std::optional<Streamed> streamed(const StageSet& set, const GroupShape& shape, bool always) {
   const auto reducing = std::ranges::count_if(

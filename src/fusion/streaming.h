@@ -21,6 +21,8 @@ struct Streamed {
 /// value changes otherwise than by a factor, or that are stored as a result.
 /// `always`: also where no reduction waits for another one: a long sum, in pieces. The shape is the set's.
 std::optional<Streamed> streamed(const StageSet&, const GroupShape&, bool always = false);
+/// False: no mean is carried, whatever else is.
+bool mayCarryMeans(const StageSet&);
 /// The set without stages that only multiply or divide by what doesn't change along axes over which all their readers then sum: the
 /// factor leaves the sums. "p / l, then p times v" becomes "p times v, then / l".
 StageSet deferFactors(StageSet);
