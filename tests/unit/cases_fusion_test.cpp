@@ -206,9 +206,9 @@ TEST(CasesOfFusion, WhatIsBehindAReductionAcrossTilesIsDoneWhole) {
 
 // ---- softmax over the outer axis, written out
 
-TEST(CasesOfFusion, SoftmaxOverTheOuterAxisIsOneKernelOrSaysWhyNot) {
+Graph softmaxOverRows(int64_t columns) {
   Builder b;
-  const Value x = b.input("x", {DType::F32, {1024, 257}});
+  const Value x = b.input("x", {DType::F32, {1024, columns}});
   const auto named = [&](const char* name, const char* text, std::vector<Value> operands) {
     b.origin = name;
     return b.map(text, std::move(operands));
@@ -219,22 +219,46 @@ TEST(CasesOfFusion, SoftmaxOverTheOuterAxisIsOneKernelOrSaysWhyNot) {
   b.origin = "sum";
   const Value s = b.reduce("sum", e, {0});
   b.graph.outputs = {named("div", "a / b", {e, s})};
+  return b.graph;
+}
+
+TEST(CasesOfFusion, SoftmaxOverTheOuterAxisIsOneKernelOrSaysWhyNot) {
+  const Graph g = softmaxOverRows(257);
   for (const int cores : {1, 2}) {
     Target target = findTarget("cpu:avx512");
     target.cores = cores;
-    EXPECT_EQ(plansOf(b.graph, target).kernels, 1u) << cores;
+    EXPECT_EQ(plansOf(g, target).kernels, 1u) << cores;
   }
-  EXPECT_EQ(plansOf(b.graph, findTarget("gpu-class")).kernels, 1u);
+  EXPECT_EQ(plansOf(g, findTarget("gpu-class")).kernels, 1u);
   // With cores to spare, columns don't feed them: the quotient is better off with rows of its own.
   const Target many = findTarget("cpu:avx512");
-  const Fused f = fuse(b.graph, many, {});
+  const Fused f = fuse(g, many, {});
   const Refusal why = f.ledger.between("sum", "div").at(0).refusal;
   EXPECT_EQ(why.reason, Reason::NoGain);
   FusionOptions one;
   one.force = {{"max", "div"}};
-  EXPECT_NEAR(why.available, plansOf(b.graph, many, one).seconds, 1e-9);
-  EXPECT_NEAR(why.needed, plansOf(b.graph, many).seconds, 1e-9);
+  EXPECT_NEAR(why.available, plansOf(g, many, one).seconds, 1e-9);
+  EXPECT_NEAR(why.needed, plansOf(g, many).seconds, 1e-9);
   EXPECT_LT(why.needed, why.available);
+}
+
+/// 257 columns are 33 vectors, 5 for each of 7 cores; 256 are 4 for each of 8, 512 are 8.
+TEST(CasesOfFusion, ColumnsThatFeedAllCoresKeepASoftmaxTogether) {
+  Target eight = findTarget("cpu:avx2");
+  eight.cores = 8;
+  const Fused f = fuse(softmaxOverRows(257), eight, {});
+  const Refusal why = f.ledger.between("sum", "div").at(0).refusal;
+  EXPECT_EQ(why.reason, Reason::Parallelism);
+  EXPECT_EQ(why.available, 8);
+  EXPECT_EQ(why.needed, 7);
+  FusionOptions one;
+  one.force = {{"max", "div"}};
+  for (const int64_t columns : {256, 257, 512}) {
+    const Graph g = softmaxOverRows(columns);
+    const Plans free = plansOf(g, eight), forced = plansOf(g, eight, one);
+    EXPECT_LE(free.kernels, columns == 257 ? 4u : columns == 256 ? 2u : 1u) << columns;
+    EXPECT_LE(free.seconds, forced.seconds) << columns;
+  }
 }
 
 }  // namespace
