@@ -26,17 +26,13 @@ class Tiler {
         target_(target),
         unit_(target.matrix) {}
 
+  /// As many short axes of rows side by side as fit with the least of all else.
   ProductTile run() {
-    out_.each =
-        depthwisePath(target_) && p_.columns.empty() && !p_.batch.empty() && !p_.depth.empty();
-    out_.column = longest(out_.each ? p_.batch : p_.columns);
-    chooseRows();
-    for (const auto* axes : {&p_.batch, &p_.rows, &p_.columns})
-      for (int a : *axes)
-        if (a != out_.row && a != out_.column && !std::ranges::count(out_.flatRows, a))
-          out_.around.push_back(a);
-    chooseDepth();
-    chooseBlocks();
+    for (size_t flat = p_.rows.size();; flat = out_.flatRows.size() - 1) {
+      out_ = {};
+      choose(flat);
+      if (out_.flatRows.empty() || fits()) break;
+    }
     gather();
     return std::move(out_);
   }
@@ -57,6 +53,7 @@ class Tiler {
   bool fixed(int axis) const { return axes_[static_cast<size_t>(axis)].fixed; }
   int64_t room(const std::string& level) const { return target_.level(level)->bytes; }
   bool split() const { return target_.operands != target_.scratch; }
+  int64_t sumBytes() const { return bytes(stage_.accumulators[0].combine.types[0]); }
   int64_t elementBytes() const { return std::max(bytes(p_.left.type()), bytes(p_.right.type())); }
   int longest(const std::vector<int>& axes) const {
     int best = -1;
@@ -65,10 +62,23 @@ class Tiler {
     return best;
   }
 
-  /// Axes of known extent side by side, from the inside out, as long as they are few rows; the next is cut.
-  void chooseRows() {
+  void choose(size_t flat) {
+    out_.each =
+        depthwisePath(target_) && p_.columns.empty() && !p_.batch.empty() && !p_.depth.empty();
+    out_.column = longest(out_.each ? p_.batch : p_.columns);
+    chooseRows(flat);
+    for (const auto* axes : {&p_.batch, &p_.rows, &p_.columns})
+      for (int a : *axes)
+        if (a != out_.row && a != out_.column && !std::ranges::count(out_.flatRows, a))
+          out_.around.push_back(a);
+    chooseDepth();
+    chooseBlocks();
+  }
+
+  /// Axes of known extent side by side, `most` from the inside out, as long as they are few rows; the next is cut.
+  void chooseRows(size_t most) {
     std::vector<int> rest = p_.rows;
-    while (!split() && rest.size() > 1 && fixed(rest.back()) &&
+    while (!split() && rest.size() > 1 && out_.flatRows.size() < most && fixed(rest.back()) &&
            out_.flatRowSize * size(rest.back()) <= kFlatRows / 2) {
       out_.flatRowSize *= size(rest.back());
       out_.flatRows.insert(out_.flatRows.begin(), rest.back());
@@ -86,8 +96,9 @@ class Tiler {
     for (int a : p_.depth)
       if (a != deep) rest.push_back(a);
     std::ranges::stable_sort(rest, {}, [&](int a) { return size(a); });
+    const int64_t rows = out_.each ? std::max<int64_t>(kRows, unit_.rows * unit_.columns) : kRows;
     const int64_t budget = std::max<int64_t>(
-        1, std::min(room(unit_.left), room(unit_.right)) / kHalves / kRows / elementBytes());
+        1, std::min(room(unit_.left), room(unit_.right)) / kHalves / rows / elementBytes());
     for (int a : rest) {
       const bool fits = fixed(a) && out_.flatDepthSize * size(a) <= budget;
       (fits ? out_.flatDepth : out_.steps).push_back(a);
@@ -106,7 +117,7 @@ class Tiler {
                       flat > 1 ? std::max<int64_t>(1, kFlatRows / flat) : whole(kRows, rowUnit));
     if (out_.column >= 0)
       columns = std::min(whole(size(out_.column), unit_.columns), whole(kColumns, unit_.columns));
-    const int64_t sum = bytes(stage_.accumulators[0].combine.types[0]);
+    const int64_t sum = sumBytes();
     if (split() && !storesItself(stage_)) {
       const int64_t tile = room(target_.scratch) / kExchangeShare / sum;
       columns = std::min(columns, whole(std::min(kSplitColumns, tile), unit_.columns));
@@ -125,9 +136,7 @@ class Tiler {
     const auto parts = [&](int axis, int64_t block) {
       return axis < 0 ? 1 : (size(axis) + block - 1) / block;
     };
-    const int64_t each = out_.rows() * out_.columnBlock *
-                         bytes(stage_.accumulators[0].combine.types[0]),
-                  room = resultBytes_ / each;
+    const int64_t room = resultBytes_ / (out_.rows() * out_.columnBlock * sumBytes());
     int64_t tiles = parts(out_.row, out_.rowBlock) * parts(out_.column, out_.columnBlock);
     if (tiles > room) return;
     out_.together = 0;
@@ -137,14 +146,18 @@ class Tiler {
     if (tiles == 1) out_.together = -1;
   }
 
+  /// The depth that a half of each operand's memory holds.
+  int64_t deepest() const {
+    const int64_t own = out_.each ? out_.columnBlock : 1, element = elementBytes();
+    return std::min(room(unit_.left) / kHalves / (out_.rows() * own * element),
+                    room(unit_.right) / kHalves / (out_.columnBlock * element));
+  }
+  bool fits() const {
+    return deepest() >= out_.depth() && out_.rows() * out_.columnBlock * sumBytes() <= resultBytes_;
+  }
+
   /// Deep enough to read each operand's half; where not even the short axes fit, fewer rows, then fewer columns.
   void deepen(int64_t& rows, int64_t& columns, int64_t rowUnit) {
-    const int64_t element = elementBytes();
-    const auto deepest = [&] {
-      const int64_t own = out_.each ? columns : 1;
-      return std::min(room(unit_.left) / kHalves / (rows * out_.flatRowSize * own * element),
-                      room(unit_.right) / kHalves / (columns * element));
-    };
     while (deepest() < out_.flatDepthSize && rows > rowUnit) rows = whole(rows / 2, rowUnit);
     while (deepest() < out_.flatDepthSize && columns > unit_.columns)
       columns = whole(columns / 2, unit_.columns);

@@ -84,7 +84,9 @@ void checkSpaces(const Subject& s) {
       s.report(6, at,
                fmt::format("aligned to {} bytes in {}, which wants {}",
                            std::max<int64_t>(b->align, bytes(b->type)), b->space, level->align));
-    held.push_back({p.around.size(), level->name, bytesOf(s, *b, dims, p)});
+    const int64_t bytes = bytesOf(s, *b, dims, p);
+    held.push_back(
+        {p.around.size(), level->name, (bytes + level->align - 1) / level->align * level->align});
     int64_t total = 0;
     for (const Held& h : held) total += h.space == level->name ? h.bytes : 0;
     if (total > level->bytes)

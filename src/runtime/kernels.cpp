@@ -12,6 +12,7 @@
 #include "backends/cpu/compiler.h"
 #include "emit/grids.h"
 #include "ir/bytes.h"
+#include "ir/kernel_verify.h"
 #include "lower/dma.h"
 #include "lower/scan.h"
 #include "runtime/cache.h"
@@ -177,6 +178,7 @@ void lowerKernel(const Graph& graph, const Node& node, const CompileOptions& opt
   LoweredKernel lowered =
       group.plan->scan ? lowerRecurrence(*group.plan, options.target, kernel)
                        : lowerGroup(*group.plan, options.target, options.fusion.numerics, kernel);
+  if (options.target.hasExplicitMemory()) verifyKernels(lowered.module, {&options.target, false});
   if (!group.plan->scan)
     for (const PackedConstant& p : lowered.packed)  // panels are whole
       kernel.info.cost.bytesRead += bytesOf(p.type) - bytesOf(group.plan->buffer(p.source).type);

@@ -1,0 +1,57 @@
+// What tiles of a matrix unit and of cores are planned to hold and to take, against what the simulator finds.
+#include "counted_kernels.h"
+#include "ir/kernel_fault.h"
+#include "runtime/compile.h"
+
+namespace tektite {
+namespace {
+
+/// A window that moves over an image, for each of two groups: rows of an image and windows lie whole in a tile where they fit.
+std::string groups(int channels, int side, int taps) {
+  return fmt::format(R"(
+graph (x: f32[2x{0}x{1}x{1}]) {{
+  %1 = const data "w" : f32[2x{0}x{2}x{2}]
+  %2 = view x (d0, d1, d2, d3, d4, d5) -> (d0, d1, d2 + d4 - {3}, d3 + d5 - {3}) fill=0 : f32[2x{0}x{1}x{1}x{2}x{2}]
+  %3 = contract %2, %1 gcpqij,gcij->gpq : f32[2x{1}x{1}]
+  return %3
+}})",
+                     channels, side, taps, taps / 2);
+}
+
+TEST(NpuTiles, OperandsFitTheUnit) {
+  for (const char* name : {"npu:ethos-u85-1024", "npu:ethos-u65-512", "npu:gemmini"}) {
+    const Target t = findTarget(name);
+    for (const int side : {13, 26, 54})
+      for (const int taps : {3, 5, 7})
+        for (const auto& [plan, counted] :
+             countedKernels(parseGraph(groups(48, side, taps), "test"), t, false))
+          for (const auto& [level, peak] : counted.peaks)
+            if (t.level(level)->bytes > 0) {
+              EXPECT_LE(peak, t.level(level)->bytes) << name << " " << level << toText(*plan);
+            }
+  }
+}
+
+/// Where a unit holds not even the least tile, there is no program.
+TEST(NpuTiles, WhatFitsNowhereIsRefused) {
+  const Graph g = parseGraph(R"(
+graph (x: f32[16x64], w: f32[64x16]) {
+  %1 = contract x, w mk,kn->mn : f32[16x16]
+  return %1
+})",
+                             "test");
+  CompileOptions options;
+  options.target = findTarget("npu:gemmini");
+  EXPECT_NO_THROW(compile(g, options));
+  for (Level& l : options.target.levels)
+    if (l.name == "columns") l.bytes = 64;
+  try {
+    compile(g, options);
+    ADD_FAILURE() << "64 bytes of columns";
+  } catch (const KernelFault& fault) {
+    EXPECT_EQ(fault.rule, 6) << fault.what();
+  }
+}
+
+}  // namespace
+}  // namespace tektite
