@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace tektite {
 namespace {
@@ -12,6 +13,11 @@ constexpr int64_t kSplitColumns = 128;          // where results pass through ma
 constexpr int64_t kHalves = 2;  // one is filled while an instruction reads the other
 
 int64_t whole(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+/// As many parts as there are anyhow, of equal sizes: engines that work beside each other wait for the longest.
+int64_t evened(int64_t block, int64_t size, int64_t unit) {
+  const int64_t parts = (size + block - 1) / block;
+  return std::min(block, whole((size + parts - 1) / parts, unit));
+}
 
 /// Chooses the tile of a product.
 class Tiler {
@@ -161,8 +167,14 @@ class Tiler {
     while (deepest() < out_.flatDepthSize && rows > rowUnit) rows = whole(rows / 2, rowUnit);
     while (deepest() < out_.flatDepthSize && columns > unit_.columns)
       columns = whole(columns / 2, unit_.columns);
+    if (out_.row >= 0) rows = evened(rows, size(out_.row), rowUnit);
+    if (out_.column >= 0) columns = evened(columns, size(out_.column), unit_.columns);
     out_.deepBlock = std::max<int64_t>(1, deepest() / out_.flatDepthSize);
-    if (out_.deep >= 0) out_.deepBlock = std::min(out_.deepBlock, size(out_.deep));
+    if (out_.deep < 0) return;
+    const int64_t unit =
+        out_.each ? depthwisePath(target_)->channels : unit_.depthBytes / elementBytes();
+    out_.deepBlock = evened(out_.deepBlock, size(out_.deep),
+                            std::max<int64_t>(1, unit / std::gcd(unit, out_.flatDepthSize)));
   }
 };
 

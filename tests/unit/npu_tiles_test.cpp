@@ -1,5 +1,6 @@
 // What tiles of a matrix unit and of cores are planned to hold and to take, against what the simulator finds.
 #include "counted_kernels.h"
+#include "fusion/product_tile.h"
 #include "ir/kernel_fault.h"
 #include "runtime/compile.h"
 
@@ -51,6 +52,25 @@ graph (x: f32[16x64], w: f32[64x16]) {
   } catch (const KernelFault& fault) {
     EXPECT_EQ(fault.rule, 6) << fault.what();
   }
+}
+
+/// Operands come while the unit multiplies: 14 channels and then 2 would wait for each other.
+TEST(NpuTiles, PartsOfADepthAreAlike) {
+  const Target t = findTarget("npu:gemmini");
+  for (const int channels : {16, 20, 33})
+    for (const auto& [plan, counted] :
+         countedKernels(parseGraph(groups(channels, 64, 3), "test"), t, false))
+      for (const Stage& s : plan->lists[0].stages)
+        if (const auto product = productOf(s, t)) {
+          std::vector<ProductAxis> axes;
+          for (const StageAxis& a : s.axes) axes.push_back({a.extent, true});
+          const ProductTile tile = tileProduct(s, *product, axes, 1 << 16, true, t);
+          ASSERT_GE(tile.deep, 0);
+          const int64_t parts = (channels + tile.deepBlock - 1) / tile.deepBlock,
+                        last = channels - (parts - 1) * tile.deepBlock;
+          EXPECT_GT(parts, 1);
+          EXPECT_LT(tile.deepBlock - last, 4 * parts) << channels;  // a step takes four floats
+        }
 }
 
 }  // namespace
