@@ -9,6 +9,7 @@ namespace {
 
 constexpr double kBeside = 0.02;  // of what main memory's rate hides, or is hidden by: never quite
 constexpr double kOverflowSeconds = 1e3;
+constexpr int64_t kUnevenRounds = 8;  // of more, one tile that is smaller matters little
 
 }  // namespace
 
@@ -38,9 +39,7 @@ void ExplicitEvaluation::run(const Tiling& t, Tiled& out) {
   spaces();
   widen();
   fit();
-  double tiles = 1;
-  for (int i = 0; i < tiling().grid; i++) tiles *= static_cast<double>(counts_[tiling().order[i]]);
-  const double share = tiles / std::ceil(tiles / target_.cores);
+  const double share = coresWorth();
   chooseDoubled();
   engines();
   Cost& c = out_.cost;
@@ -95,6 +94,36 @@ void ExplicitEvaluation::grid() {
     t.grid = static_cast<int>(i) + 1;
     tiles *= static_cast<double>(counts_[t.order[i]]);
   }
+}
+
+double ExplicitEvaluation::coresWorth() const {
+  int64_t tiles = 1;
+  bool even = true;
+  double all = 1;
+  const auto extent = [&](int j) { return g_.stages[g_.root].extents[g_.rootAxes[j]]; };
+  for (int i = 0; i < tiling().grid; i++) {
+    const int j = tiling().order[i];
+    tiles *= counts_[j];
+    all *= static_cast<double>(extent(j)) / static_cast<double>(tiling().tile[j]);
+    even = even && extent(j) % tiling().tile[j] == 0;
+  }
+  const int64_t rounds = (tiles + target_.cores - 1) / target_.cores;
+  if (even || rounds > kUnevenRounds)
+    return static_cast<double>(tiles) / static_cast<double>(rounds);
+  double most = 0, mine = 0;
+  for (int64_t n = 0, core = 0; n < tiles; n++) {
+    if (const int64_t now = n * target_.cores / tiles; now != core) core = now, mine = 0;
+    double part = 1;
+    int64_t rest = n;
+    for (int i = tiling().grid; i-- > 0;) {
+      const int j = tiling().order[i];
+      const int64_t size = tiling().tile[j], first = rest % counts_[j] * size;
+      part *= static_cast<double>(std::min(size, extent(j) - first)) / static_cast<double>(size);
+      rest /= counts_[j];
+    }
+    most = std::max(most, mine += part);
+  }
+  return all / most;
 }
 
 int ExplicitEvaluation::depthOf(const std::vector<Span>& spans) const {

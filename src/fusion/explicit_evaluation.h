@@ -123,6 +123,8 @@ class ExplicitEvaluation {
   void warm();
   /// The outer loops that give every core something to do are the grid; inner ones share what doesn't depend on them.
   void grid();
+  /// All tiles by those of the core that has most to do: as many cores work all the time.
+  double coresWorth() const;
   int depthOf(const std::vector<Span>& spans) const;
   void depths();
   double executions(int depth) const;

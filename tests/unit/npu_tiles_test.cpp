@@ -7,6 +7,12 @@
 namespace tektite {
 namespace {
 
+double cyclesOf(const std::vector<CountedKernel>& kernels) {
+  double all = 0;
+  for (const CountedKernel& k : kernels) all += k.counted.cycles;
+  return all;
+}
+
 /// A window that moves over an image, for each of two groups: rows of an image and windows lie whole in a tile where they fit.
 std::string groups(int channels, int side, int taps) {
   return fmt::format(R"(
@@ -71,6 +77,27 @@ TEST(NpuTiles, PartsOfADepthAreAlike) {
           EXPECT_GT(parts, 1);
           EXPECT_LT(tile.deepBlock - last, 4 * parts) << channels;  // a step takes four floats
         }
+}
+
+/// 24 cores with a tile each end with the largest: 12 + 12 + 4 of 28 columns is no third each.
+TEST(NpuTiles, CoresWaitForTheLargestTile) {
+  const Target t = findTarget("npu:ascend910b");
+  const Graph g = parseGraph(R"(
+graph (x: f32[1x512x28x28]) {
+  %1 = const data "w" : f32[512x512x3x3]
+  %2 = view x (d0, d1, d2, d3, d4, d5) -> (0, d1, d2 + d4 - 1, d3 + d5 - 1) fill=0 : f32[1x512x28x28x3x3]
+  %3 = contract %2, %1 ncpqij,ocij->nopq : f32[1x512x28x28]
+  %4 = map (%3) { max($0, 0) } : f32[1x512x28x28]
+  return %4
+})",
+                             "test");
+  for (const bool unfused : {false, true})
+    for (const auto& [plan, counted] : countedKernels(g, t, unfused)) {
+      const double ratio = counted.cycles / t.hertz / plan->cost.seconds;
+      EXPECT_GT(ratio, 0.9) << toText(*plan);
+      EXPECT_LT(ratio, 1.12) << toText(*plan);
+    }
+  EXPECT_LE(cyclesOf(countedKernels(g, t, false)), cyclesOf(countedKernels(g, t, true)));
 }
 
 }  // namespace
