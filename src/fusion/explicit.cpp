@@ -2,7 +2,6 @@
 #include <cmath>
 
 #include "fusion/explicit_evaluation.h"
-#include "ir/rewriter.h"
 
 namespace tektite {
 namespace {
@@ -281,26 +280,18 @@ ExplicitFacts::ExplicitFacts(const StageSet& set, const Target& target)
 
 void ExplicitFacts::work(const Stage& s) {
   auto &in = inner.emplace_back(), &out = outer.emplace_back();
-  const auto one = [](const Expr& e, bool combines) {
-    return Work{std::max(1.0, vectorSlotsOf(e) + combines), bytes(e.type())};
-  };
-  std::vector<Expr> known;  // what a point computes once, stores, and reads again
-  const auto reused = [&](const Expr& e) {
-    return rewrite(e, [&](const Expr& x) -> Expr {
-      return std::ranges::count(known, x) ? var("w", x.type()) : Expr();
-    });
-  };
+  VectorStores points, behindSums;
   for (const StageStore& t : s.inner) {
     const bool keeps = !s.accumulators.empty() && t.combine.empty() && !t.guard;
-    const Work w = one(reused(t.value), !t.combine.empty());
-    in.push_back(w);
-    if (!keeps || vectorSlotsOf(t.value) < 1) continue;
-    in.push_back({1, w.bytes});
-    known.push_back(t.value);
+    in.push_back(points.of(t.buffer, t.value, !t.combine.empty()));
+    if (keeps && slotsOf(t.value) >= 1)  // in a register, for what is summed up
+      in.push_back({1, static_cast<double>(bytes(t.value.type()))});
   }
   for (const Accumulator& a : s.accumulators)
-    for (const Expr& e : a.values) in.push_back(one(reused(e), true));
-  for (const StageStore& t : s.outer) out.push_back(one(t.value, !t.combine.empty()));
+    for (size_t k = 0; k < a.values.size(); k++)
+      in.push_back(points.of(a.names[k], a.values[k], true));
+  for (const StageStore& t : s.outer)
+    out.push_back(behindSums.of(t.buffer, t.value, !t.combine.empty()));
   std::vector<int>& parts = partials.emplace_back();
   for (const Accumulator& a : s.accumulators)
     for (const DType t : a.combine.types) parts.push_back(bytes(t));

@@ -31,8 +31,6 @@ std::string addsTo(const Stage&, const Product&);
 
 /// Does a product store its sums as they are, but for their type and bounds? The matrix unit's engine does that on the way out.
 bool storesItself(const Stage&);
-/// Vector instructions that one value takes, addresses and masks of coordinates not counted.
-double vectorSlotsOf(const Expr&);
 
 /// Is what follows the sums no more than scaling, shifting, rounding and bounding them, by numbers of each column or of all? The matrix
 /// unit's output does that.

@@ -106,12 +106,11 @@ void ExplicitEvaluation::oneSide(bool behind) {
       stage(s);
 }
 
-void ExplicitEvaluation::vector(const std::vector<ExplicitFacts::Work>& work, double runs,
-                                double points) {
+void ExplicitEvaluation::vector(const std::vector<VectorWork>& work, double runs, double points) {
   double cycles = 0;
-  for (const ExplicitFacts::Work& w : work)
-    cycles += w.slots * (runs * target_.vectorStartCycles +
-                         points * w.bytes / target_.vectorBytes / target_.slotsPerCycle);
+  for (const VectorWork& w : work)
+    cycles += w.slots * runs * target_.vectorStartCycles +
+              points * w.bytes / target_.vectorBytes / target_.slotsPerCycle;
   wait(cycles / target_.hertz);
 }
 

@@ -7,6 +7,7 @@
 
 #include "fusion/cost.h"
 #include "fusion/explicit.h"
+#include "fusion/vector_work.h"
 
 namespace tektite {
 
@@ -46,13 +47,9 @@ struct ExplicitFacts {
   std::vector<std::optional<Product>> products;  ///< [stage]
   std::vector<std::vector<int>>
       scaled;  ///< [stage] scalesSums: the buffers that its output touches
-  /// Of the vector instructions that one store, or one accumulator, takes.
-  struct Work {
-    double slots;
-    int bytes;
-  };
-  std::vector<std::vector<Work>> inner, outer;  ///< [stage] at every point, and behind reductions
-  std::vector<std::vector<int>> partials;       ///< [stage] bytes of each value that it combines
+  /// [stage] of each store and accumulator at every point, and behind reductions
+  std::vector<std::vector<VectorWork>> inner, outer;
+  std::vector<std::vector<int>> partials;   ///< [stage] bytes of each value that it combines
   std::vector<std::set<int>> here, behind;  ///< [stage] buffers touched at every point, and behind
   struct Operands {
     int left = -1, right = -1;
@@ -204,7 +201,7 @@ class ExplicitEvaluation {
   /// back likewise. Where a tile waits for the same engine, that is done with it first.
   double pipelined() const;
   double busiest() const;  ///< the engine that moves most beside tiles
-  void vector(const std::vector<ExplicitFacts::Work>&, double runs, double points);
+  void vector(const std::vector<VectorWork>&, double runs, double points);
   void chooseDoubled();
   bool isFixed(const Span&, int64_t extent) const;
   bool goesOut(size_t s) const;

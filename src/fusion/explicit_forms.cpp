@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <unordered_set>
 
 #include "fusion/explicit.h"
 #include "fusion/product_tile.h"
@@ -36,24 +35,6 @@ bool storesItself(const Stage& s) {
     }
   }
   return value->as<Var>() && value->as<Var>()->name == s.accumulators[0].names[0];
-}
-
-double vectorSlotsOf(const Expr& root) {
-  double slots = 0;
-  std::unordered_set<Hash> seen;
-  const auto go = [&](const Expr& e, const auto& self) -> void {
-    if (!seen.insert(e.hash()).second) return;
-    if (const Cast* c = e.as<Cast>()) {
-      slots += c->arg.type() == DType::I64 ? 0 : 1;
-      return self(c->arg, self);
-    }
-    const Apply* a = e.as<Apply>();
-    if (!a || e.type() == DType::I64 || a->args[0].type() == DType::I64) return;
-    slots += info(a->op).slots;
-    for (const Expr& x : a->args) self(x, self);
-  };
-  go(root, go);
-  return slots;
 }
 
 bool scalesSums(const Stage& s, const Product& p, const Target& target) {

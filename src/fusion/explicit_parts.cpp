@@ -54,12 +54,12 @@ void ExplicitEvaluation::splitStage(size_t s, bool behind) {
       shape, runs, [&](size_t a) { return meanSize(out_.regions.stages[s][a], shape.extents[a]); });
   const double parts = partsOfOne();
   if (behind) {
-    std::vector<ExplicitFacts::Work> joins;
+    std::vector<VectorWork> joins;
     for (const int bytes : facts_.partials[s]) {
       const double each = outer / runs * parts * bytes;
       count(false, lastTiles() * each);
       moveBytes(m_.main, m_.scratch, lastTiles(), each);
-      joins.push_back({1, bytes});
+      joins.push_back({1, static_cast<double>(bytes)});
     }
     vector(joins, lastTiles(), outer);
     vector(facts_.outer[s], lastTiles(), outer / parts);
@@ -73,7 +73,7 @@ void ExplicitEvaluation::splitStage(size_t s, bool behind) {
     count(true, outer * bytes);
     moveBytes(m_.scratch, m_.main, runs, outer / runs * bytes);
   }
-  vector({static_cast<size_t>(facts_.partials[s].size()), ExplicitFacts::Work{1, 4}}, runs, outer);
+  vector({static_cast<size_t>(facts_.partials[s].size()), VectorWork{1, 4}}, runs, outer);
   out_.cost.slots += points * w.slots + outer * w.outerSlots;
 }
 

@@ -1,6 +1,7 @@
 // What tiles of a matrix unit and of cores are planned to hold and to take, against what the simulator finds.
 #include "counted_kernels.h"
 #include "fusion/product_tile.h"
+#include "fusion/vector_work.h"
 #include "ir/kernel_fault.h"
 #include "runtime/compile.h"
 
@@ -98,6 +99,62 @@ graph (x: f32[1x512x28x28]) {
       EXPECT_LT(ratio, 1.12) << toText(*plan);
     }
   EXPECT_LE(cyclesOf(countedKernels(g, t, false)), cyclesOf(countedKernels(g, t, true)));
+}
+
+/// Two readers of one chain: it is computed once, as wide as what it is computed in.
+TEST(NpuTiles, VectorInstructionsAreCountedOnce) {
+  const Expr x = load("x", DType::F32, {var("i")}), square = x * x;
+  VectorStores stores;
+  const auto check = [&](const VectorWork& w, double slots, double bytes) {
+    EXPECT_EQ(w.slots, slots);
+    EXPECT_EQ(w.bytes, bytes);
+  };
+  check(stores.of("a", cast(DType::U8, square), false), 2, 4 + 4);  // *, and a cast from 4 bytes
+  check(stores.of("b", square + x, false), 1, 4);
+  check(stores.of("c", square, false), 1, 4);              // a move
+  check(stores.of("s", square, true), 1, 4);               // a sum
+  check(stores.of("x", imm(DType::F32, 0), false), 1, 4);  // x is another from here on
+  check(stores.of("b", square + x, false), 2, 8);
+
+  const KernelModule module = parseKernels(R"(
+kernel k(x: f32[256], out a: u8[256], out b: f32[256]) {
+  for t in 1 parallel {
+    alloc s: f32[256]@spad align=16
+    alloc p: u8[256]@spad align=16
+    alloc q: f32[256]@spad align=16
+    copy s[i] <- x[i] for i in 256 async load
+    sync load 0
+    for i in 256 serial {
+      p[i] = u8(s[i] * s[i])
+      q[i] = s[i] * s[i] + s[i]
+    }
+    copy a[i] <- p[i] for i in 256 async store
+    copy b[i] <- q[i] for i in 256 async store
+    sync store 0
+  }
+})",
+                                           "test");
+  const Target t = findTarget("npu:gemmini");
+  const double once = 3 * t.vectorStartCycles + 256 * 3 * 4 / (t.vectorBytes * t.slotsPerCycle);
+  EXPECT_NEAR(countKernel(module, module.kernels[0], t, {}).busy.at("vector"), once, 1e-6);
+}
+
+/// A quantised convolution, what it is added to, and two that read the sum: its bytes, and what they stand for.
+TEST(NpuTiles, TwoReadersOfOneChainAreNotSlower) {
+  const Graph g = parseGraph(R"(
+graph (x: u8[1x64x20x20], y: f32[1x256x20x20]) {
+  %1 = const data "w" : i8[256x64]
+  %2 = map (x) { i32($0) } : i32[1x64x20x20]
+  %3 = map (%1) { i32($0) } : i32[256x64]
+  %4 = contract %2, %3 ncpq,oc->nopq : i32[1x256x20x20]
+  %5 = map (%4) { i8(min(max(round(f32($0) * 0.01), -128), 127)) } : i8[1x256x20x20]
+  %6 = map (%5, y) { i8(min(max(round((f32($0) * 0.06 + $1) / 0.07), -128), 127)) } : i8[1x256x20x20]
+  %7 = map (%6) { f32($0) * 0.07 } : f32[1x256x20x20]
+  return %6, %7
+})",
+                             "test");
+  const Target t = findTarget("npu:gemmini");
+  EXPECT_LT(cyclesOf(countedKernels(g, t, false)), cyclesOf(countedKernels(g, t, true)));
 }
 
 }  // namespace

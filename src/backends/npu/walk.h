@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "backends/npu/simulate.h"
+#include "fusion/vector_work.h"
 #include "ir/kernel_machine.h"
 
 namespace tektite {
@@ -36,7 +37,7 @@ class Walk {
   };
   /// And of a store.
   struct Stored {
-    double slots = 0;
+    VectorWork work;
     bool byUnit = false;     ///< the matrix unit stores what it has summed up
     std::vector<int> loads;  ///< buffers in main memory that it reads element by element
   };
@@ -116,9 +117,12 @@ class Walk {
   struct Cycles {
     double starts = 0, work = 0;
   };
-  void nest(const code::CodeStmt& s, double times, Cycles& cycles);
-  void store(const code::CodeStmt& s, const Store& t, double times, Cycles& cycles);
-  const Stored& storedOf(const code::CodeStmt& s, const Store& t);
+  /// `before`: what stands before it in the same body.
+  void nest(const code::CodeStmt& s, double times, Cycles& cycles, VectorStores& before);
+  void nests(const std::vector<code::CodeStmt>& body, double times, Cycles& cycles);
+  void store(const code::CodeStmt& s, const Store& t, double times, Cycles& cycles,
+             VectorStores& before);
+  const Stored& storedOf(const code::CodeStmt& s, const Store& t, VectorStores& before);
   bool byUnit(const code::CodeStmt& s, const Store& t) const;
   /// Elements of main memory that are moved one by one.
   void direct(int buffer, bool written, double times);

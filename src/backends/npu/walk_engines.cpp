@@ -117,12 +117,13 @@ void Walk::output(const Intrin& i, Sums& sums, double bytes) {
 
 void Walk::vector(const CodeStmt& s) {
   Cycles c;
-  nest(s, 1, c);
+  VectorStores none;
+  nest(s, 1, c, none);
   if (c.starts + c.work > 0) occupy("vector", "", (c.starts + c.work) / target_.hertz, 0, "vector");
 }
 
 /// Instructions take any number of rows, and tails of them.
-void Walk::nest(const CodeStmt& s, double times, Cycles& cycles) {
+void Walk::nest(const CodeStmt& s, double times, Cycles& cycles, VectorStores& before) {
   if (s.source->as<For>()) {
     machine_.newEvaluation();
     const int64_t n = std::max<int64_t>(0, machine_.integer(s.expr));
@@ -136,8 +137,7 @@ void Walk::nest(const CodeStmt& s, double times, Cycles& cycles) {
     for (int64_t i = 0; i < (varies ? n : 1); i++) {
       machine_.variables[s.slot].i = i;
       Cycles one;
-      for (const CodeStmt& inner : s.body)
-        nest(inner, varies ? times : times * static_cast<double>(n), one);
+      nests(s.body, varies ? times : times * static_cast<double>(n), one);
       cycles.work += one.work;
       starts = std::max(starts, one.starts);
     }
@@ -145,12 +145,18 @@ void Walk::nest(const CodeStmt& s, double times, Cycles& cycles) {
     return;
   }
   if (s.source->as<Alloc>()) return;
-  if (const Store* t = s.source->as<Store>()) return store(s, *t, times, cycles);
-  for (const CodeStmt& inner : s.body) nest(inner, times, cycles);
+  if (const Store* t = s.source->as<Store>()) return store(s, *t, times, cycles, before);
+  nests(s.body, times, cycles);
 }
 
-void Walk::store(const CodeStmt& s, const Store& t, double times, Cycles& cycles) {
-  const Stored& stored = storedOf(s, t);
+void Walk::nests(const std::vector<CodeStmt>& body, double times, Cycles& cycles) {
+  VectorStores stores;
+  for (const CodeStmt& s : body) nest(s, times, cycles, stores);
+}
+
+void Walk::store(const CodeStmt& s, const Store& t, double times, Cycles& cycles,
+                 VectorStores& before) {
+  const Stored& stored = storedOf(s, t, before);
   if (stored.byUnit) {  // its own engine stores what it has summed up
     const int to = s.refs[0].buffer;
     const double n = times * bytes(code_.buffers[to].type);
@@ -159,22 +165,22 @@ void Walk::store(const CodeStmt& s, const Store& t, double times, Cycles& cycles
     return occupy(path->engine, "", (n + path->halfBytes) / path->bytesPerSecond,
                   target_.latencySeconds, code_.buffers[to].name);
   }
-  const int element = bytes(code_.buffers[s.refs[0].buffer].type);
-  cycles.starts += stored.slots * target_.vectorStartCycles;
-  cycles.work += times * stored.slots * element / target_.vectorBytes / target_.slotsPerCycle;
+  cycles.starts += stored.work.slots * target_.vectorStartCycles;
+  cycles.work += times * stored.work.bytes / target_.vectorBytes / target_.slotsPerCycle;
   for (const CodeRef& r : s.refs)
     if (spaceOf(r.buffer) == "main") direct(r.buffer, true, times);
   for (const int b : stored.loads) direct(b, false, times);
 }
 
-const Walk::Stored& Walk::storedOf(const CodeStmt& s, const Store& t) {
+const Walk::Stored& Walk::storedOf(const CodeStmt& s, const Store& t, VectorStores& before) {
   auto [it, fresh] = stored_.try_emplace(&s);
   Stored& out = it->second;
   if (!fresh) return out;
-  double slots = t.combine.empty() ? 0 : 1;
-  for (const Expr& e : t.values) {
-    slots += vectorSlotsOf(e);
-    for (const Expr& l : loadsOf(e)) {
+  for (size_t k = 0; k < t.values.size(); k++) {
+    const VectorWork w = before.of(t.targets[k].buffer, t.values[k], !t.combine.empty());
+    out.work.slots += w.slots;
+    out.work.bytes += w.bytes;
+    for (const Expr& l : loadsOf(t.values[k])) {
       const std::string& name = l.as<Load>()->buffer;
       const auto at = space_.find(name);
       if (at == space_.end() || at->second != "main") continue;
@@ -183,7 +189,6 @@ const Walk::Stored& Walk::storedOf(const CodeStmt& s, const Store& t) {
         out.loads.push_back(static_cast<int>(buffer - code_.buffers.begin()));
     }
   }
-  out.slots = std::max(1.0, slots);
   out.byUnit = byUnit(s, t);
   return out;
 }
