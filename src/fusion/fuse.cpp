@@ -242,15 +242,13 @@ class Fuser {
   /// Cuts a kernel where least is alive. Answers the new one, or -1.
   int cut(const PeakMemory& memory, int c, bool nodesWhole) {
     const std::vector<int> nodes = clusters_->list[c].nodes;
-    const bool held = trials_.holds(tried(nodes));
     for (const size_t p : memory.cuts(c)) {
       const std::vector<int> first(nodes.begin(), nodes.begin() + static_cast<long>(p)),
           second(nodes.begin() + static_cast<long>(p), nodes.end());
       if (belongTogether(first, second, nodesWhole)) continue;
-      const Trial &before = tried(first), &behind = tried(second);
-      if (before.refusal.reason != Reason::None || behind.refusal.reason != Reason::None) continue;
-      // a sum that was a ring's is whole where others want it, too
-      if (held && !(trials_.holds(before) && trials_.holds(behind))) continue;
+      if (tried(first).refusal.reason != Reason::None ||
+          tried(second).refusal.reason != Reason::None)
+        continue;
       apart_.cut(first, second,
                  {Reason::TooBigForLevel, static_cast<double>(memory.bytes()),
                   static_cast<double>(bound_.bytes), target_.levels.back().name});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "fusion/cost.h"
 #include "fusion/peak.h"
 #include "support/check.h"
 
@@ -177,7 +178,7 @@ Refusal Trials::judged(const Trial& t, double apart) const {
   const Level& level = scratchLevel(target_);
   if (t.cost.recompute > t.cost.mostRecompute)
     return {Reason::Recompute, t.cost.recompute, t.cost.mostRecompute, ""};
-  if (!holds(t))
+  if (t.cost.scratchBytes > level.bytes)
     return {Reason::TooBigForLevel, static_cast<double>(t.cost.scratchBytes),
             static_cast<double>(level.bytes), level.name};
   if (t.cost.registers > 2 * target_.vectorRegisters)

@@ -2,7 +2,6 @@
 #include <unordered_map>
 
 #include "fusion/clusters.h"
-#include "fusion/cost.h"
 
 namespace tektite {
 
@@ -27,8 +26,6 @@ class Trials {
   int64_t mainBytesOf(Clusters&, int cluster);  ///< of scratch in main memory, likewise
   /// What the oracle would say of two sets of nodes that have no value in common: their tile lists in one kernel.
   Trial stacked(const Trial&, const Trial&) const;
-  /// Does the near memory hold what a tile keeps?
-  bool holds(const Trial& t) const { return t.cost.scratchBytes <= scratchLevel(target_).bytes; }
   /// Why these nodes are better no kernel, given the seconds that their parts take; no reason: they are. What is better none is no longer
   /// kept ready.
   Refusal verdict(const Trial&, double apart);

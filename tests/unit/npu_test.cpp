@@ -397,21 +397,6 @@ std::string gatedLayers(int layers) {
   return text + "  return " + skips + "\n}";
 }
 
-/// Less may be alive between kernels than one of them wants: it is cut where both parts fit. A sum that slides through a ring is a result as
-/// a whole where others want it.
-TEST(NpuCount, WhatIsCutForMemoryFits) {
-  const int64_t scratch = 262144;
-  const Target t = machine("npu:ethos-u65-512", scratch);
-  const Graph g = parseGraph(gatedLayers(12), "test");
-  double cycles[2] = {};
-  for (const bool unfused : {false, true})
-    for (const auto& [plan, counted] : countedKernels(g, t, unfused)) {
-      EXPECT_LE(counted.scratchPeak, scratch) << toText(*plan);
-      cycles[unfused] += counted.cycles;
-    }
-  EXPECT_LT(cycles[false], cycles[true]);
-}
-
 /// Channels that each have a left operand of their own, side by side: as many as half of the unit's memory holds windows of.
 TEST(NpuCount, WindowsOfManyChannelsFitTheUnit) {
   const Target t = machine("npu:ethos-u85-1024");
