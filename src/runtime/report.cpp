@@ -212,13 +212,7 @@ void addSimulated(Report& report, const std::vector<Simulated>& steps, const Tar
   if (!target.hasExplicitMemory()) return;
   report.simulated.emplace();
   for (size_t i = 0; i < steps.size(); ++i) {
-    KernelReport& kernel = report.kernels[i];
-    kernel.cycles = steps[i].cycles;
-    for (const Level& level : target.levels) {
-      const auto peak = steps[i].peaks.find(level.name);
-      if (level.bytes > 0 && peak != steps[i].peaks.end() && peak->second > level.bytes)
-        kernel.overflows.push_back({level.name, peak->second, level.bytes});
-    }
+    report.kernels[i].cycles = steps[i].cycles;
     report.simulated->add(steps[i]);
   }
 }
@@ -251,10 +245,6 @@ std::string toText(const Report& report, bool edges) {
     line("time", secondsText(report.seconds),
          report.secondsUnfused < 0 ? "" : secondsText(report.secondsUnfused));
   if (report.simulated) text += simulatedText(*report.simulated);
-  for (const KernelReport& kernel : report.kernels)
-    for (const Overflow& o : kernel.overflows)
-      text += fmt::format("{} doesn't fit: {} of {} bytes of {}\n", kernel.name, o.needed,
-                          o.available, o.level);
   text += accessesText(report);
   for (const Fallback& f : report.fallbacks)
     text += fmt::format("fallback: node '{}': {}\n", f.node, toText(f));
@@ -289,13 +279,7 @@ std::string toJson(const Report& report) {
       if (!k.resources->instructions.empty()) kernel["instructions"] = k.resources->instructions;
     }
     if (k.team) addTeam(kernel, *k.team);
-    if (k.cycles >= 0) {
-      kernel["cycles"] = k.cycles;
-      kernel["overflows"] = Json::array();
-      for (const Overflow& o : k.overflows)
-        kernel["overflows"].push_back(
-            {{"level", o.level}, {"needed", o.needed}, {"available", o.available}});
-    }
+    if (k.cycles >= 0) kernel["cycles"] = k.cycles;
     if (k.interpreted) kernel["interpreted"] = true;
     if (k.seconds >= 0) kernel["ms"] = k.seconds * 1e3;
     json["kernels"].push_back(kernel);

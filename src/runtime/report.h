@@ -8,12 +8,6 @@
 
 namespace tektite {
 
-/// A memory that doesn't hold what a kernel keeps there at once.
-struct Overflow {
-  std::string level;
-  int64_t needed, available;  ///< bytes
-};
-
 /// What a program does, in numbers; the same work unfused beside it.
 struct KernelReport {
   std::string name;
@@ -25,7 +19,6 @@ struct KernelReport {
   double predicted = 0;                      ///< seconds, by the cost model
   double seconds = -1;                       ///< measured, of one run; negative: not measured
   double cycles = -1;                        ///< by the target's simulator; negative: it has none
-  std::vector<Overflow> overflows;           ///< as simulated; none: the kernel fits
   bool interpreted = false;                  ///< by the graph interpreter: no code
   std::optional<KernelResources> resources;  ///< as the target's compiler says
   std::optional<TeamFacts> team;             ///< of a GPU's
