@@ -61,23 +61,29 @@ graph (x: f32[16x64], w: f32[64x16]) {
   }
 }
 
-/// Operands come while the unit multiplies: 14 channels and then 2 would wait for each other.
+/// Operands come while the unit multiplies: a depth of 128 and then 22 would wait for each other.
 TEST(NpuTiles, PartsOfADepthAreAlike) {
   const Target t = findTarget("npu:gemmini");
-  for (const int channels : {16, 20, 33})
-    for (const auto& [plan, counted] :
-         countedKernels(parseGraph(groups(channels, 64, 3), "test"), t, false))
+  for (const int depth : {150, 300, 600}) {
+    const Graph g = parseGraph(fmt::format(R"(
+graph (x: f32[64x{0}], w: f32[{0}x16]) {{
+  %1 = contract x, w mk,kn->mn : f32[64x16]
+  return %1
+}})",
+                                           depth),
+                               "test");
+    for (const auto& [plan, counted] : countedKernels(g, t, false))
       for (const Stage& s : plan->lists[0].stages)
         if (const auto product = productOf(s, t)) {
           std::vector<ProductAxis> axes;
           for (const StageAxis& a : s.axes) axes.push_back({a.extent, true});
           const ProductTile tile = tileProduct(s, *product, axes, 1 << 16, true, t);
-          ASSERT_GE(tile.deep, 0);
-          const int64_t parts = (channels + tile.deepBlock - 1) / tile.deepBlock,
-                        last = channels - (parts - 1) * tile.deepBlock;
+          const int64_t parts = (depth + tile.deepBlock - 1) / tile.deepBlock,
+                        last = depth - (parts - 1) * tile.deepBlock;
           EXPECT_GT(parts, 1);
-          EXPECT_LT(tile.deepBlock - last, 4 * parts) << channels;  // a step takes four floats
+          EXPECT_LT(tile.deepBlock - last, 4 * parts) << depth;  // a step takes four floats
         }
+  }
 }
 
 /// 24 cores with a tile each end with the largest: 12 + 12 + 4 of 28 columns is no third each.
@@ -88,8 +94,10 @@ graph (x: f32[1x512x28x28]) {
   %1 = const data "w" : f32[512x512x3x3]
   %2 = view x (d0, d1, d2, d3, d4, d5) -> (0, d1, d2 + d4 - 1, d3 + d5 - 1) fill=0 : f32[1x512x28x28x3x3]
   %3 = contract %2, %1 ncpqij,ocij->nopq : f32[1x512x28x28]
-  %4 = map (%3) { max($0, 0) } : f32[1x512x28x28]
-  return %4
+  %4 = const data "b" : f32[1x512x1x1]
+  %5 = map (%3, %4) { $0 + $1 } : f32[1x512x28x28]
+  %6 = map (%5) { max($0, 0) } : f32[1x512x28x28]
+  return %6
 })",
                              "test");
   for (const bool unfused : {false, true})
