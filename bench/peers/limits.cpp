@@ -27,6 +27,7 @@ static void keep(V v) { float s = 0; for (int i = 0; i < W; i++) s += v[i]; g_si
 static void fma_kernel(long n) {
   V x, y; for (int i = 0; i < W; i++) { x[i] = 0.999f; y[i] = 1e-3f; }
   V a0 = y, a1 = y, a2 = y, a3 = y, a4 = y, a5 = y, a6 = y, a7 = y, a8 = y, a9 = y;
+  asm volatile("" : "+v"(x), "+v"(y));   // in registers, not read from memory by each
   V* all[] = {&a0, &a1, &a2, &a3, &a4, &a5, &a6, &a7, &a8, &a9};   // ten that no compiler takes for one
   for (int i = 0; i < 10; i++) { *all[i] += float(i) * 1e-3f; asm volatile("" : "+m"(*all[i])); }
   for (long i = 0; i < n; i++) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -106,17 +107,21 @@ Interval95 medianInterval(std::vector<double> x) {
 
 struct Samples {
   std::vector<double> fused, unfused;
+  std::vector<double> fmaFlops;  ///< the machine's peak beside each of `fused`
 };
 
-/// Times for `seconds`; with a second model in turn, and at least kMinPairs pairs.
-Samples measure(Timer& fused, Timer* unfused, double seconds, Progress& progress) {
+/// Times for `seconds`; with a second model in turn, and at least kMinPairs pairs. `peak`: the FMA rate of now.
+Samples measure(Timer& fused, Timer* unfused, const std::function<double()>& peak, double seconds,
+                Progress& progress) {
   fused.warmUp();
   if (unfused) unfused->warmUp();
   Samples samples;
   const auto start = Clock::now();
   const size_t least = unfused ? kMinPairs : 3;
   while (since(start) < seconds || samples.fused.size() < least) {
+    const double before = peak();
     samples.fused.push_back(fused.mean(fused.perSample()));
+    samples.fmaFlops.push_back((before + peak()) / 2);
     if (unfused) samples.unfused.push_back(unfused->mean(unfused->perSample()));
     progress.show("measuring", static_cast<size_t>(std::min(since(start), seconds) * 1e3),
                   static_cast<size_t>(seconds * 1e3));
@@ -255,11 +260,17 @@ int bench(const Options& options) {
   const int64_t peak = (fused.once(), peakRssBytes());
   std::optional<Timer> unfused;
   if (compare) unfused.emplace(p, true, team);
-  const Samples samples = measure(fused, unfused ? &*unfused : nullptr, seconds, progress);
+  const Samples samples = measure(
+      fused, unfused ? &*unfused : nullptr,
+      [&] { return fmaBurst(team, p.options.target.vectorBytes); }, seconds, progress);
   const Limits limits = measureLimits(team, kLimitSeconds);
 
   const Work work = workOf(fused.runner());
   const double mid = median(samples.fused);
+  std::vector<double> shares;
+  for (size_t i = 0; i < samples.fused.size(); ++i)
+    shares.push_back(work.flops / samples.fused[i] / samples.fmaFlops[i]);
+  const Interval95 share = medianInterval(shares);
   Json json{{"median_ms", mid * 1e3},
             {"min_ms", *std::min_element(samples.fused.begin(), samples.fused.end()) * 1e3},
             {"p90_ms", quantile(samples.fused, 0.9) * 1e3},
@@ -270,10 +281,12 @@ int bench(const Options& options) {
             {"samples", samples.fused.size()},
             {"gflops", work.flops / mid * 1e-9},
             {"gbs", work.bytes / mid * 1e-9},
-            {"fma_gflops", limits.fmaFlops * 1e-9},
+            {"fma_gflops", median(samples.fmaFlops) * 1e-9},
             {"read_gbs", limits.readBytes * 1e-9},
             {"triad_gbs", limits.triadBytes * 1e-9},
-            {"share_of_fma", work.flops / mid / limits.fmaFlops},
+            {"share_of_fma", share.median},
+            {"share_of_fma_low", share.low},
+            {"share_of_fma_high", share.high},
             {"share_of_bandwidth", work.bytes / mid / limits.triadBytes}};
   if (unfused) {
     std::vector<double> ratios;

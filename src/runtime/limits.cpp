@@ -13,6 +13,7 @@ namespace tektite {
 namespace {
 
 constexpr int64_t kArrayBytes = 64 << 20;  // each of three: beyond any last-level cache of a core
+constexpr int64_t kWidestVector = 64;
 constexpr int64_t kFmaRounds = 200000;     // about 0.5 ms
 
 #if defined(__x86_64__)
@@ -41,12 +42,12 @@ __attribute__((target("avx2,fma"))) float fmaAvx2(int64_t rounds) {
   return _mm256_cvtss_f32(sum[0]);
 }
 
-float multiplyAdd(int64_t rounds, int& lanes) {
-  if (__builtin_cpu_supports("avx512f")) {
+float multiplyAdd(int64_t rounds, int64_t vectorBytes, int& lanes) {
+  if (vectorBytes >= 64 && __builtin_cpu_supports("avx512f")) {
     lanes = 16 * kAccumulators;
     return fmaAvx512(rounds);
   }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+  if (vectorBytes >= 32 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
     lanes = 8 * kAccumulators;
     return fmaAvx2(rounds);
   }
@@ -80,7 +81,7 @@ void triad(float* to, const float* b, const float* c, int64_t count) {
 
 #else
 
-float multiplyAdd(int64_t rounds, int& lanes) {
+float multiplyAdd(int64_t rounds, int64_t, int& lanes) {
   constexpr int kLanes = 64;
   lanes = kLanes;
   float sum[kLanes];
@@ -105,33 +106,43 @@ void triad(float* to, const float* b, const float* c, int64_t count) {
 
 #endif
 
-/// The best rate (units of work a second) of repeated runs of the team.
+using Clock = std::chrono::steady_clock;
+
+/// The rate (units of work a second) of one run of the team.
 template <class Work>
-double bestRate(Team& team, double seconds, double unitsOfTeam, Work work) {
-  using Clock = std::chrono::steady_clock;
+double rateOf(Team& team, double unitsOfTeam, Work work) {
+  const auto start = Clock::now();
+  team.run([](void* context, int thread) { (*static_cast<Work*>(context))(thread); }, &work);
+  return unitsOfTeam / std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// The best rate of repeated runs.
+template <class Rate>
+double best(double seconds, Rate rate) {
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
   double best = 0;
-  do {
-    const auto start = Clock::now();
-    team.run([](void* context, int thread) { (*static_cast<Work*>(context))(thread); }, &work);
-    best =
-        std::max(best, unitsOfTeam / std::chrono::duration<double>(Clock::now() - start).count());
-  } while (Clock::now() < end);
+  do best = std::max(best, rate());
+  while (Clock::now() < end);
   return best;
 }
 
 }  // namespace
 
+double fmaBurst(Team& team, int64_t vectorBytes) {
+  int lanes = 0;
+  multiplyAdd(1, vectorBytes, lanes);
+  volatile float sink = 0;
+  return rateOf(team, 2.0 * lanes * kFmaRounds * team.threads(), [&](int) {
+    int ignored;
+    sink = multiplyAdd(kFmaRounds, vectorBytes, ignored);
+  });
+}
+
 Limits measureLimits(Team& team, double seconds) {
   Limits limits;
   const int threads = team.threads();
   volatile float sink = 0;
-  int lanes = 0;
-  multiplyAdd(1, lanes);
-  limits.fmaFlops = bestRate(team, seconds / 3, 2.0 * lanes * kFmaRounds * threads, [&](int) {
-    int ignored;
-    sink = multiplyAdd(kFmaRounds, ignored);
-  });
+  limits.fmaFlops = best(seconds / 3, [&] { return fmaBurst(team, kWidestVector); });
   const int64_t count = kArrayBytes / 4 / threads / 64 * 64, total = count * threads;
   const Array a(DType::F32, {total}), b(DType::F32, {total}), c(DType::F32, {total});
   const auto part = [&](const Array& array, int thread) {
@@ -140,11 +151,15 @@ Limits measureLimits(Team& team, double seconds) {
   std::fill_n(static_cast<float*>(a.data()), total, 0.0f);
   std::fill_n(static_cast<float*>(b.data()), total, 1.0f);
   std::fill_n(static_cast<float*>(c.data()), total, 2.0f);
-  limits.readBytes = bestRate(team, seconds / 3, 8.0 * static_cast<double>(total), [&](int t) {
-    sink = readAll(part(b, t), count) + readAll(part(c, t), count);
+  limits.readBytes = best(seconds / 3, [&] {
+    return rateOf(team, 8.0 * static_cast<double>(total), [&](int t) {
+      sink = readAll(part(b, t), count) + readAll(part(c, t), count);
+    });
   });
-  limits.triadBytes = bestRate(team, seconds / 3, 12.0 * static_cast<double>(total),
-                               [&](int t) { triad(part(a, t), part(b, t), part(c, t), count); });
+  limits.triadBytes = best(seconds / 3, [&] {
+    return rateOf(team, 12.0 * static_cast<double>(total),
+                  [&](int t) { triad(part(a, t), part(b, t), part(c, t), count); });
+  });
   return limits;
 }
 

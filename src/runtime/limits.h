@@ -13,4 +13,8 @@ struct Limits {
 };
 Limits measureLimits(Team& team, double seconds);
 
+/// `Limits::fmaFlops` by vectors of at most so many bytes, over about a third of a millisecond from now. Clocks go up and down with what ran
+/// just before: a share of the peak holds against bursts that are interleaved with what is measured.
+double fmaBurst(Team& team, int64_t vectorBytes);
+
 }  // namespace tektite
