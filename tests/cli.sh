@@ -130,7 +130,7 @@ expect 0 "$tektite" opt good.tk --passes dce
 expect 0 "$tektite" opt good.tk --passes fuse
 expect 0 "$tektite" compile good.tk -o made
 [ -n "$(ls made/*.ll 2>/dev/null)" ] && [ -n "$(ls made/*report.json)" ] || fail "compile: wrote $(ls made)"
-expect 0 "$tektite" bench good.tk --time 0.05 --vs unfused --json; json "d['median_ms'] > 0 and d['ratio_low'] <= d['ratio'] <= d['ratio_high'] and d['peak_rss_bytes'] > 0"
+expect 0 "$tektite" bench good.tk --time 0.05 --vs unfused --json; json "d['median_ms'] > 0 and d['ratio_low'] <= d['ratio'] <= d['ratio_high'] and d['peak_rss_bytes'] > 0 and 0 < d['share_of_fma_low'] <= d['share_of_fma'] <= d['share_of_fma_high']"
 expect 0 "$tektite" run --builtin transformer-block --json; json "d['outputs'][0]['shape'] == [128, 256]"
 
 # ---- a model in parts
