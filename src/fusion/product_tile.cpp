@@ -172,7 +172,7 @@ class Tiler {
     out_.deepBlock = std::max<int64_t>(1, deepest() / out_.flatDepthSize);
     if (out_.deep < 0) return;
     const int64_t unit =
-        out_.each ? depthwisePath(target_)->channels : unit_.depthBytes / elementBytes();
+        out_.each ? depthwisePath(target_)->productsAtOnce : unit_.depthBytes / elementBytes();
     out_.deepBlock = evened(out_.deepBlock, size(out_.deep),
                             std::max<int64_t>(1, unit / std::gcd(unit, out_.flatDepthSize)));
   }
@@ -208,7 +208,7 @@ double productSeconds(const Target& target, bool each, double rows, double colum
   double seconds = unit.startCycles / hertz;
   if (each) {
     const MemoryPath& path = *depthwisePath(target);
-    const double taps = path.channels * std::ceil(depth / path.channels);
+    const double taps = path.productsAtOnce * std::ceil(depth / path.productsAtOnce);
     return seconds + wide * taps * rowBlocks * unit.rows * columnBlocks * unit.columns *
                          elementBytes / path.bytesPerSecond;
   }

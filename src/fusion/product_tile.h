@@ -39,7 +39,7 @@ struct SumsPlace {
 int64_t roomForSums(const SumsPlace&, const Target&);
 
 /// A target's path from the memory of left operands to that of results says that its unit has an instruction where each column has a left
-/// operand of its own: that many of their bytes a second, the products of a sum a multiple of `channels`. Null: it has none.
+/// operand of its own: that many of their bytes a second, `productsAtOnce` of a sum at a time. Null: it has none.
 const MemoryPath* depthwisePath(const Target&);
 /// And one from results to `scratch`, that its engine scales, rounds and bounds sums on their way there while the unit sums up others.
 const MemoryPath* outputPath(const Target&);

@@ -68,6 +68,7 @@ void pathFields(P& p, F&& field) {
   field("start_seconds", p.startSeconds);
   field("half_bytes", p.halfBytes);
   field("channels", p.channels);
+  field("products_at_once", p.productsAtOnce);
 }
 template <class M, class F>
 void matrixFields(M& m, F&& field) {

@@ -23,9 +23,9 @@ struct MemoryPath {
   double bytesPerSecond = 0;  ///< of one core
   double startSeconds = 0;    ///< of each operation
   double halfBytes =
-      0;  ///< an operation of so many bytes reaches half the rate: peak B / (half + B)
-  int channels =
-      1;  ///< operations that start at once; of the unit's own paths see fusion/product_tile.h
+      0;             ///< an operation of so many bytes reaches half the rate: peak B / (half + B)
+  int channels = 1;  ///< operations that start at once
+  int productsAtOnce = 1;  ///< of a sum, on the unit's own path from left operands to results
 };
 
 /// Multiplies tiles from `left` [m, k] and `right` [k, n] and adds them up in `result` [m, n]. Cycles of an instruction:

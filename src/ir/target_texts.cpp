@@ -108,7 +108,7 @@ paths = [
   {from = "sram", to = "main", engine = "store", bytes_per_second = 2.235e10, start_seconds = 2.5e-7, channels = 8},
   {from = "sram", to = "ifm", engine = "feed", bytes_per_second = 5.96e10},
   {from = "sram", to = "wgt", engine = "feed", bytes_per_second = 5.96e10},
-  {from = "ifm", to = "acc", engine = "mac", bytes_per_second = 1.28e11, channels = 4},
+  {from = "ifm", to = "acc", engine = "mac", bytes_per_second = 1.28e11, products_at_once = 4},
   {from = "acc", to = "sram", engine = "out", bytes_per_second = 1.6e10}]
 matrix = {engine = "mac", left = "ifm", right = "wgt", result = "acc", rows = 8, columns = 16, depth_bytes = 8, start_cycles = 16.0, wide = 4.0}
 )";
@@ -130,7 +130,7 @@ paths = [
   {from = "sram", to = "main", engine = "store", bytes_per_second = 3.49e9, start_seconds = 2.5e-7, channels = 8},
   {from = "sram", to = "ifm", engine = "feed", bytes_per_second = 1.49e10},
   {from = "sram", to = "wgt", engine = "feed", bytes_per_second = 1.49e10},
-  {from = "ifm", to = "acc", engine = "mac", bytes_per_second = 6.4e10, channels = 4},
+  {from = "ifm", to = "acc", engine = "mac", bytes_per_second = 6.4e10, products_at_once = 4},
   {from = "acc", to = "sram", engine = "out", bytes_per_second = 8e9}]
 matrix = {engine = "mac", left = "ifm", right = "wgt", result = "acc", rows = 8, columns = 8, depth_bytes = 8, start_cycles = 16.0, wide = 4.0}
 )";
