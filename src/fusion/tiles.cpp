@@ -25,6 +25,8 @@ constexpr double kLeanTime = 1.1;  // that memory outside of a GPU's teams may c
 constexpr double kBytesPrice = 0.1;   // of the time that bytes take where all else takes longer
 constexpr double kAgainPrice = 0.02;  // of all time, for as much work again as there is
 
+constexpr double kLessAgain = 0.995, kMuchSooner = 0.97;  // of a tiling's work and time
+
 constexpr int64_t kThinTile = 16;  // of the innermost loop, where memories are explicit
 
 /// What tilings are compared by.
@@ -69,6 +71,7 @@ class Search {
         if (isBetter(other, best)) best = std::move(other);
       }
     if (target_.hasExplicitMemory() && sync_ < 0) inOrder(best);
+    if (contraction_ && target_.kind == "cpu") cutOtherwise(best);
     return best;
   }
   /// All stages walk the last axis; from several sizes of its pieces where memories are explicit.
@@ -242,6 +245,26 @@ class Search {
     }
     if (target_.hasExplicitMemory()) exchange(best, serial);
     return best;
+  }
+  /// Another axis cut where one was, which no change of one axis comes to: where less is done again, or much is won. What fits which cache
+  /// differs by which operand is cut, more than costs know.
+  void cutOtherwise(Tiled& best) {
+    const std::vector<int64_t> from = best.tiling.tile;
+    Tiled found = best;
+    for (size_t j = 0; j < from.size(); j++) {
+      if (from[j] == extents_[j]) continue;
+      for (size_t k = 0; k < from.size(); k++)
+        for (const int64_t n : sizes_[k]) {
+          if (k == j || n >= from[k]) continue;
+          std::vector<int64_t> other = from;
+          other[j] = extents_[j];
+          other[k] = n;
+          improve(found, other, -1);
+        }
+    }
+    if (found.cost.recompute < best.cost.recompute * kLessAgain ||
+        found.cost.seconds < best.cost.seconds * kMuchSooner)
+      best = std::move(found);
   }
   /// What one axis gives up another one takes, where all that fits is used: no size alone is better then.
   void exchange(Tiled& best, int serial) {
