@@ -11,6 +11,7 @@ const std::vector<std::string_view>& pipeline() {
       "simplify-bodies-ordered",
       "simplify-bodies-fast",
       "compose-views",  // again: maps that went may have stood between views. Before folding: only the last view is made
+      "trim-padding",  // behind composition: borders are part of the windows. Before folding: weights are cut there
       "fold-constants",
       "cse",              // after composition: equal chains are equal views
       "repeat-results",   // behind folding: what is a splat is known
