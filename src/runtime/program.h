@@ -78,7 +78,7 @@ class Session {
   void bind(const void* const* inputs, void* const* outputs);
   void execute(int step, Hand&);
   void runSteps(size_t first, size_t end, Hand&);
-  void runShared(size_t first, size_t end);  ///< by the team, where it has something to share
+  void runShared(size_t part);  ///< by the team, where it has something to share
 
   std::shared_ptr<const Program> program_;
   std::unique_ptr<State> state_;

@@ -25,7 +25,14 @@ bool isAligned(const void* p, int64_t align) {
 }  // namespace
 
 struct Session::State {
+  /// Steps that a team runs. All there are, made once: a thread that is late may still look at the one that was run before.
+  struct Part {
+    Session* session;
+    size_t first, end;
+    bool solo;  // work of one thread
+  };
   Team* team = nullptr;
+  std::vector<Part> parts;          // each step, then the whole
   std::optional<DeviceRun> device;  // that runs it all; then nothing below is used
   Memory arena, zeroed, scratch;
   int64_t scratchStride = 0;
@@ -79,9 +86,15 @@ Session::Session(std::shared_ptr<const Program> program, Team* team)
       s.pointers.push_back(s.slots[slot]);
     }
   }
+  const std::vector<Step>& steps = program_->steps;
+  const auto solo = [](const Step& step) { return step.solo; };
+  for (size_t i = 0; i < steps.size(); ++i) s.parts.push_back({this, i, i + 1, solo(steps[i])});
+  s.parts.push_back({this, 0, steps.size(), std::ranges::all_of(steps, solo)});
 }
 
-Session::~Session() = default;
+Session::~Session() {
+  if (state_->team) state_->team->settle();
+}
 
 void* Session::data(int slot) const {
   return state_->device ? state_->device->data(slot) : state_->slots[slot];
@@ -158,19 +171,13 @@ void Session::runSteps(size_t first, size_t end, Hand& hand) {
   }
 }
 
-void Session::runShared(size_t first, size_t end) {
-  struct Part {
-    Session* session;
-    size_t first, end;
-  } part{this, first, end};
+void Session::runShared(size_t number) {
+  State::Part& part = state_->parts[number];
   Hand alone;
-  const std::vector<Step>& steps = program_->steps;
-  if (!state_->team ||
-      std::all_of(steps.begin() + first, steps.begin() + end, [](const Step& s) { return s.solo; }))
-    return runSteps(first, end, alone);
+  if (!state_->team || part.solo) return runSteps(part.first, part.end, alone);
   state_->team->share(
       [](void* context, Hand& hand) {
-        const Part& p = *static_cast<Part*>(context);
+        const State::Part& p = *static_cast<State::Part*>(context);
         p.session->runSteps(p.first, p.end, hand);
       },
       &part);
@@ -180,7 +187,7 @@ void Session::run(const void* const* inputs, void* const* outputs) {
   if (state_->device) return state_->device->run(inputs, outputs);
   bind(inputs, outputs);
   state_->failed = nullptr;
-  runShared(0, program_->steps.size());
+  runShared(program_->steps.size());
   if (state_->failed) std::rethrow_exception(state_->failed);
   for (const auto& [buffer, slot] : state_->unstage)
     std::memcpy(buffer, state_->slots[slot], state_->staged[slot].size());
@@ -194,7 +201,7 @@ void Session::runTimed(const void* const* inputs, void* const* outputs,
   seconds.resize(program_->steps.size());
   for (size_t i = 0; i < program_->steps.size(); ++i) {
     const auto start = std::chrono::steady_clock::now();
-    runShared(i, i + 1);
+    runShared(i);
     seconds[i] += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (state_->failed) std::rethrow_exception(state_->failed);
     if (after) after(static_cast<int>(i));

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <climits>
 
 #include "support/parallel.h"
 
@@ -14,7 +13,6 @@ constexpr int kSpins =
 constexpr int kYields = 64;     // then what we wait for probably isn't running at all
 constexpr int kPatience = 120;  // about 3 us of polling before a thread without tiles takes others'
 constexpr std::chrono::microseconds kNap{50};
-constexpr int kClosed = INT_MIN / 2;
 constexpr uint32_t kUnits = 64, kMostUnits = 0xffff;  // of a thread, of a list
 
 inline void pause() {
@@ -64,14 +62,22 @@ Hand::Hand(Team* team, int thread, uint32_t list, uint64_t due)
     };
 }
 
+void Hand::divide(int64_t total) {
+  const uint32_t threads = static_cast<uint32_t>(team_->threads_),
+                 number = static_cast<uint32_t>(thread_);
+  const int64_t most = std::min(kUnits * threads, kMostUnits);
+  total_ = total;
+  tiles_ = total <= most ? 1 : (total + most - 1) / most;
+  units_ = static_cast<uint32_t>((total + tiles_ - 1) / tiles_);
+  ownFirst_ = units_ * number / threads;
+  ownEnd_ = units_ * (number + 1) / threads;
+}
+
 int64_t Hand::nextTiles(int64_t total, int64_t* first) {
   if (total <= 0) return 0;
-  const int threads = team_->threads_;
   if (!open_) {
-    open_ = true;
-    const int64_t most = std::min(kUnits * static_cast<uint32_t>(threads), kMostUnits);
-    tiles_ = total <= most ? 1 : (total + most - 1) / most;
-    units_ = static_cast<uint32_t>(tiles_ == 1 ? total : (total + tiles_ - 1) / tiles_);
+    if (total != total_) divide(total);
+    open_ = own_ = true;
     list_++;
     due_ += units_;
   }
@@ -81,13 +87,14 @@ int64_t Hand::nextTiles(int64_t total, int64_t* first) {
     *first = at * tiles_;
     return std::min(total, (at + int64_t{count}) * tiles_) - *first;
   };
-  if (take(thread_, at, count)) return taken();
+  if (own_ && take(thread_, at, count)) return taken();
   finish();
   bool done = allDone();
   for (int i = 0; i < kPatience && !done; ++i) {
     pause();
     done = allDone();
   }
+  const int threads = team_->threads_;
   for (int i = 1; i < threads && !done; ++i)
     if (take((thread_ + i) % threads, at, count)) return taken();
   open_ = false;
@@ -96,23 +103,27 @@ int64_t Hand::nextTiles(int64_t total, int64_t* first) {
 
 /// Takes units of a list that are left in a thread's run: of its own the first, of another's the last.
 bool Hand::take(int owner, uint32_t& at, uint32_t& count) {
+  const bool own = owner == thread_;
   const uint32_t threads = static_cast<uint32_t>(team_->threads_),
-                 number = static_cast<uint32_t>(owner);
+                 number = static_cast<uint32_t>(owner),
+                 begin = own ? ownFirst_ : units_ * number / threads,
+                 last = own ? ownEnd_ : units_ * (number + 1) / threads;
   std::atomic<uint64_t>& word = team_->seats_[number].word;
   uint64_t now = word.load(std::memory_order_acquire);
   for (;;) {
     const uint32_t list = static_cast<uint32_t>(now >> 32);
     if (static_cast<int32_t>(list - list_) > 0) return false;  // others are past this list
     const bool begun = list == list_;
-    const uint32_t next = begun ? now >> 16 & 0xffff : units_ * number / threads,
-                   end = begun ? now & 0xffff : units_ * (number + 1) / threads;
+    const uint32_t next = begun ? now >> 16 & 0xffff : begin, end = begun ? now & 0xffff : last;
     if (next == end) return false;
-    const bool own = owner == thread_;
     count = own ? (end - next + 3) / 4 : (end - next + 1) / 2;
     at = own ? next : end - count;
     const uint64_t left = own ? wordOf(list_, next + count, end) : wordOf(list_, next, at);
-    if (word.compare_exchange_weak(now, left, std::memory_order_acq_rel, std::memory_order_acquire))
+    if (word.compare_exchange_weak(now, left, std::memory_order_acq_rel,
+                                   std::memory_order_acquire)) {
+      if (own) own_ = next + count != end;  // nobody adds to it
       return true;
+    }
   }
 }
 
@@ -137,79 +148,79 @@ void Hand::waitForTiles() {
 Team::Team(int threads)
     : threads_(std::max(threads, 1)),
       spins_(threads_ > hardwareThreads() ? 1 : kSpins),
-      seats_(static_cast<size_t>(threads_)),
-      inside_(kClosed) {
+      seats_(static_cast<size_t>(threads_)) {
   for (int i = 1; i < threads_; ++i) others_.emplace_back([this, i] { serve(i); });
 }
 
 Team::~Team() {
   stop_ = true;
-  epoch_.fetch_add(1, std::memory_order_release);
-  epoch_.notify_all();
+  call_.run.store((call_.run.load(std::memory_order_relaxed) | 1) + 1);
+  call_.run.notify_all();
   for (std::thread& other : others_) other.join();
 }
 
 void Team::serve(int thread) {
-  uint64_t last = 0;  // run that it was in
-  for (uint32_t seen = 0;;) {
-    waitOn(epoch_, spins_, [&](uint32_t epoch) { return epoch != seen; });
-    seen = epoch_.load(std::memory_order_acquire);
+  std::atomic<uint32_t>& in = seats_[static_cast<size_t>(thread)].run;
+  for (uint32_t seen = 1;;) {
+    waitOn(call_.run, spins_, [&](uint32_t run) { return run != seen && run % 2 == 0; });
+    seen = call_.run.load(std::memory_order_acquire);
     if (stop_) return;
-    int others = inside_.load(std::memory_order_acquire);
-    while (others >= 0 &&
-           !inside_.compare_exchange_weak(others, others + 1, std::memory_order_acquire)) {
-    }
-    if (others < 0) continue;  // too late for this one
-    if (runs_ != last) {       // else it came before the epoch was told
-      last = runs_;
-      if (work_) {
-        work_(context_, thread);
-        came_.fetch_add(1, std::memory_order_acq_rel);
-        came_.notify_all();
-      } else {
-        Hand hand(this, thread, list_, due_);
-        share_(context_, hand);
-      }
-    }
-    inside_.fetch_sub(1, std::memory_order_acq_rel);
-    inside_.notify_all();
+    in.store(
+        seen);  // before it looks whether the run is still on: settle() does these in the other order
+    const Share work = call_.work.load(std::memory_order_acquire);
+    void* const context = call_.context.load(std::memory_order_acquire);
+    Hand hand(this, thread, call_.list.load(std::memory_order_acquire),
+              call_.due.load(std::memory_order_acquire));
+    if (seen % 2 == 0 && call_.run.load() == seen) work(context, hand);
+    in.store(0, std::memory_order_release);
   }
 }
 
-void Team::open() {
-  runs_++;
-  came_.store(0, std::memory_order_relaxed);
-  inside_.store(0, std::memory_order_release);
-  epoch_.fetch_add(1, std::memory_order_release);
-  epoch_.notify_all();
-}
-
-void Team::close() {
-  inside_.fetch_add(kClosed, std::memory_order_acq_rel);
-  waitOn(inside_, spins_, [](int others) { return others == kClosed; });
+void Team::settle() {
+  if (threads_ == 1) return;
+  call_.run.store(call_.run.load(std::memory_order_relaxed) | 1);
+  for (const Seat& seat : seats_) {
+    const auto out = [&] { return seat.run.load() == 0; };
+    if (polled(spins_, out)) continue;
+    while (!out()) std::this_thread::sleep_for(kNap);
+  }
 }
 
 void Team::run(Work work, void* context) {
-  if (threads_ == 1) return work(context, 0);
-  work_ = work;
-  context_ = context;
-  open();
-  work(context, 0);
-  waitOn(came_, spins_, [this](int came) { return came == threads_ - 1; });
-  close();
+  struct All {
+    Work work;
+    void* context;
+    int threads;
+    std::atomic<int> there{0};
+  } all{work, context, threads_};
+  share(
+      [](void* of, Hand& hand) {
+        All& a = *static_cast<All*>(of);
+        if (!hand.deal) return a.work(a.context, 0);
+        for (int64_t mine; hand.deal(&hand, a.threads, &mine) > 0;) {
+          a.there++;  // nobody gets a second one before all have their first
+          while (a.there < a.threads) std::this_thread::yield();
+          a.work(a.context, static_cast<int>(mine));
+        }
+      },
+      &all);
+  settle();
 }
 
 void Team::share(Share work, void* context) {
   Hand alone, hand(this, 0, list_, due_);
   if (threads_ == 1) return work(context, alone);
-  work_ = nullptr;
-  share_ = work;
-  context_ = context;
-  open();
+  const uint32_t between = call_.run.load(std::memory_order_relaxed) | 1;
+  call_.run.store(between, std::memory_order_relaxed);  // who reads one of these sees that, too
+  call_.work.store(work, std::memory_order_release);
+  call_.context.store(context, std::memory_order_release);
+  call_.list.store(list_, std::memory_order_release);
+  call_.due.store(due_, std::memory_order_release);
+  call_.run.store(between + 1);
+  call_.run.notify_all();
   work(context, hand);
   hand.waitForTiles();
-  close();
-  list_ = hand.list_;  // who came until then counts from where this run began
+  list_ = hand.list_;
   due_ = hand.due_;
 }
 

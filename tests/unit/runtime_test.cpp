@@ -71,6 +71,7 @@ TEST(Team, EachTileIsDoneOnceAndSeenBehindTheBarrier) {
             &work);
         expected += 10;
       }
+      team.settle();  // who is late still looks at the counts
       EXPECT_EQ(work.wrong, 0) << threads;
       for (int count : work.counts) EXPECT_EQ(count, expected) << threads;
     }
@@ -102,6 +103,47 @@ TEST(Team, ThreadsThatAreAsideHoldNobodyUp) {
       },
       &work);
   EXPECT_EQ(work.tiles, 700);
+}
+
+/// The end of a run waits for tiles, too, and so do the runs that follow: with one for each thread to leave, these would never end.
+TEST(Team, WhoIsLateMissesRunsAndHoldsNoneUp) {
+  struct Work {
+    std::atomic<bool> entered{false}, goOn{false};
+    std::atomic<int> tiles{0}, left{0};
+  } work;
+  Team team(2);
+  const auto share = [&] {
+    team.share(
+        [](void* context, Hand& hand) {
+          Work& w = *static_cast<Work*>(context);
+          if (hand.thread() == 1) {
+            w.entered = true;
+            while (!w.goOn) std::this_thread::yield();
+          } else {
+            while (!w.entered) std::this_thread::yield();
+          }
+          for (int list = 0; list < 10; ++list) {
+            each(hand, 7, [&](int64_t) { ++w.tiles; });
+            hand.barrier(&hand);
+          }
+          if (hand.thread() == 1) ++w.left;
+        },
+        &work);
+  };
+  for (int run = 1; run <= 50; ++run) {
+    share();
+    EXPECT_EQ(work.tiles, run * 70);
+  }
+  EXPECT_EQ(work.left, 0);
+  work.goOn = true;
+  team.settle();  // nobody is in a run behind this
+  const int left = work.left;
+  EXPECT_GE(left, 1);
+  work.entered = false;
+  share();  // and it comes again
+  EXPECT_EQ(work.tiles, 51 * 70);
+  team.settle();
+  EXPECT_EQ(work.left, left + 1);
 }
 
 /// Who is done with its own tiles takes those that a slower thread has left.
