@@ -130,7 +130,7 @@ expect 0 "$tektite" opt good.tk --passes dce
 expect 0 "$tektite" opt good.tk --passes fuse
 expect 0 "$tektite" compile good.tk -o made
 [ -n "$(ls made/*.ll 2>/dev/null)" ] && [ -n "$(ls made/*report.json)" ] || fail "compile: wrote $(ls made)"
-expect 0 "$tektite" bench good.tk --time 0.05 --vs unfused --json; json "d['median_ms'] > 0 and d['ratio_low'] <= d['ratio'] <= d['ratio_high'] and d['peak_rss_bytes'] > 0 and 0 < d['share_of_fma_low'] <= d['share_of_fma'] <= d['share_of_fma_high']"
+expect 0 "$tektite" bench good.tk --time 0.05 --vs unfused --json; json "d['median_ms'] > 0 and d['ratio_low'] <= d['ratio'] <= d['ratio_high'] and d['peak_rss_bytes'] > 0"
 expect 0 "$tektite" run --builtin transformer-block --json; json "d['outputs'][0]['shape'] == [128, 256]"
 
 # ---- a model in parts
@@ -140,7 +140,7 @@ expect 0 "$tektite" verify "$decode" --inputs "$data" --json; json "len(d) > 2 a
 expect 0 "$tektite" explain "$decode" --inputs "$data"; grep -q '^part 1 of .*ends where a run has to tell: ' out || fail "explain: no parts in $(cat out)"
 expect 0 "$tektite" compile "$decode" --inputs "$data" -o parts
 [ -n "$(ls parts/*part2_*.ll 2>/dev/null)" ] || fail "compile: wrote $(ls parts)"
-expect 0 "$tektite" bench "$decode" --inputs "$data" --time 0.05 --json; json "d['median_ms'] > 0 and d['launches'] > 7"
+expect 0 "$tektite" bench "$decode" --inputs "$data" --time 0.05 --json; json "d['median_ms'] > 0 and d['launches'] > 7 and 0 < d['share_of_fma_low'] <= d['share_of_fma'] <= d['share_of_fma_high']"
 
 # ---- the worker protocol
 printf '{"cmd": "run", "n": 3}\n{"cmd": "save", "dir": "outputs"}\n{"cmd": "rss"}\n{"cmd": "jump"}\n' | "$tektite" bench good.tk --worker --threads 1 >out 2>err || fail "worker: $(cat err)"

@@ -120,7 +120,33 @@ void addGuard(Expr& guard, const Expr& condition) {
   guard = guard ? logicalAnd(guard, condition) : condition;
 }
 
-PackedConstant constantPanels(const Panels& p, const std::string& name) {
+/// A load may stand under a guard that keeps it inside of its buffer, and is packed by itself: that no place outside is read, of which
+/// nothing is used, is to be said anew.
+void addBounds(Expr& guard, const PlanBuffer& b, const std::vector<Expr>& index,
+               const Ranges& ranges) {
+  std::vector<Expr> known;
+  if (guard) known.push_back(guard);
+  for (size_t d = 0; d < index.size(); d++) {
+    const int64_t extent = b.type.extent(static_cast<int>(d));
+    for (const Expr& inside : {le(0, index[d]), lt(index[d], extent)})
+      if (!proves(inside, ranges, known)) addGuard(guard, simplify(inside, ranges, known));
+  }
+}
+/// Of the coordinates of packed elements.
+Ranges coordinatesOf(const TensorType& t) {
+  Ranges out;
+  for (int d = 0; d < t.rank(); d++) out[coordinate(d)] = {0, t.extent(d) - 1};
+  return out;
+}
+/// Of the variables that stand in a stage's indices.
+Ranges variablesOf(const Stage& s, const TileList& list) {
+  Ranges out;
+  for (const TileAxis& t : list.tiles) out[t.var] = {0, t.count() - 1};
+  for (const StageAxis& a : s.axes) out[a.var] = {0, a.extent - 1};
+  return out;
+}
+
+PackedConstant constantPanels(const Panels& p, const std::string& name, const GroupPlan& plan) {
   const Load& l = *p.load.as<Load>();
   PackedConstant out{name, l.buffer, {p.load.type(), {}}, {}, {}};
   std::unordered_map<std::string, Expr> at;
@@ -147,6 +173,7 @@ PackedConstant constantPanels(const Panels& p, const std::string& name) {
   at.emplace(p.vector.var, element);
   for (const Expr& e : l.index) out.index.push_back(substitute(e, at));
   if (p.vector.extent % p.width) addGuard(out.guard, lt(element, p.vector.extent));
+  addBounds(out.guard, plan.buffer(l.buffer), out.index, coordinatesOf(out.type));
   return out;
 }
 
@@ -220,7 +247,9 @@ std::pair<PlanBuffer, Stage> scratchPanels(const Panels& p, const std::string& n
   std::vector<Expr> index = l.index;
   for (const Window& w : p.windows)
     index[w.dimension] = simplify(index[w.dimension] - w.place() + var(w.tap), {});
-  Expr value = substitute(load(l.buffer, p.load.type(), index), at);
+  for (Expr& e : index) e = substitute(e, at);
+  addBounds(inside, plan.buffer(l.buffer), index, variablesOf(s, list));
+  Expr value = load(l.buffer, p.load.type(), index);
   if (inside) value = select(inside, value, imm(p.load.type(), 0));
   return packedBy(std::move(b), std::move(s), p.load, value, plan, list, deepest);
 }
@@ -246,7 +275,7 @@ Expr rowGuard(const Panels& p) {
   return {};
 }
 
-PackedConstant constantRows(const Panels& p, const std::string& name) {
+PackedConstant constantRows(const Panels& p, const std::string& name, const GroupPlan& plan) {
   const Load& l = *p.load.as<Load>();
   PackedConstant out{name, l.buffer, {p.load.type(), {}}, {}, rowGuard(p)};
   std::unordered_map<std::string, Expr> at;
@@ -256,6 +285,7 @@ PackedConstant constantRows(const Panels& p, const std::string& name) {
   }
   for (const Expr& e : l.index) out.index.push_back(substitute(e, at));
   if (out.guard) out.guard = substitute(out.guard, at);
+  addBounds(out.guard, plan.buffer(l.buffer), out.index, coordinatesOf(out.type));
   return out;
 }
 
@@ -279,7 +309,10 @@ std::pair<PlanBuffer, Stage> scratchRows(const Panels& p, const std::string& nam
     s.axes.back().reduce = false;
   }
   Expr value = cast(b.type.dtype, p.load);
-  if (const Expr guard = rowGuard(p)) value = select(guard, value, imm(value.type(), 0));
+  Expr guard = rowGuard(p);
+  const Load& l = *p.load.as<Load>();
+  addBounds(guard, plan.buffer(l.buffer), l.index, variablesOf(s, list));
+  if (guard) value = select(guard, value, imm(value.type(), 0));
   return packedBy(std::move(b), std::move(s), p.load, value, plan, list, deepest);
 }
 
@@ -320,7 +353,7 @@ void packOperands(GroupPlan& plan, Schedule& schedule, const Target& target,
           now = load(name, e.type(), panelIndex(p));
         }
         if (source.kind == PlanBuffer::Constant) {
-          packed.push_back(row ? constantRows(p, name) : constantPanels(p, name));
+          packed.push_back(row ? constantRows(p, name, plan) : constantPanels(p, name, plan));
           PlanBuffer b;
           b.kind = PlanBuffer::Constant;
           b.name = name;

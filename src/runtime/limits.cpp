@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kArrayBytes = 64 << 20;  // each of three: beyond any last-level cache of a core
 constexpr int64_t kWidestVector = 64;
-constexpr int64_t kFmaRounds = 200000;     // about 0.5 ms
+constexpr int64_t kFmaRounds = 200000;  // about 0.5 ms
 
 #if defined(__x86_64__)
 
@@ -152,9 +152,8 @@ Limits measureLimits(Team& team, double seconds) {
   std::fill_n(static_cast<float*>(b.data()), total, 1.0f);
   std::fill_n(static_cast<float*>(c.data()), total, 2.0f);
   limits.readBytes = best(seconds / 3, [&] {
-    return rateOf(team, 8.0 * static_cast<double>(total), [&](int t) {
-      sink = readAll(part(b, t), count) + readAll(part(c, t), count);
-    });
+    return rateOf(team, 8.0 * static_cast<double>(total),
+                  [&](int t) { sink = readAll(part(b, t), count) + readAll(part(c, t), count); });
   });
   limits.triadBytes = best(seconds / 3, [&] {
     return rateOf(team, 12.0 * static_cast<double>(total),
