@@ -6,6 +6,7 @@
 #include <random>
 
 #include "../evaluators.h"
+#include "guarded_memory.h"
 #include "ops/product.h"
 #include "passes/short_products.h"
 #include "runtime/team.h"
@@ -99,11 +100,15 @@ class Convolution {
                        g.nodes, [](const Node& n) { return n.as<Contract>() != nullptr; }) > 1;
     const auto program = compile(g, options);
     Team team(threads);
-    std::vector<float> out(static_cast<size_t>(program->outputs[0].elements()));
-    const void* in = x_.data();
-    void* to = out.data();
+    const auto count = static_cast<size_t>(program->outputs[0].elements());
+    const bool atEnd = threads > 1;  // nothing outside of the tensors is touched, on either side
+    GuardedMemory input(x_.size() * sizeof(float), atEnd), output(count * sizeof(float), atEnd);
+    std::ranges::copy(x_, static_cast<float*>(input.data()));
+    const void* in = input.data();
+    void* to = output.data();
     Session(program, &team).run(&in, &to);
-    return out;
+    const float* got = static_cast<const float*>(to);
+    return {got, got + count};
   }
 
   /// The largest difference from sums in doubles, as a share of the root of the sum's length, which is what values here are like.
