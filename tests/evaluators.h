@@ -1,9 +1,12 @@
 #pragma once
+#include <cstring>
 #include <functional>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "guarded_memory.h"
 #include "ir/graph_eval.h"
 #include "ir/target.h"
 #include "ops/op.h"
@@ -52,8 +55,6 @@ inline std::vector<TensorAttribute> runCompiled(const Graph& graph,
   const CompileOptions options = compileOptions(unfused, target);
   const Graph prepared = prepareGraph(graph, {}, {});
   const auto program = compile(prepared, options);
-  std::vector<const void*> in;
-  for (const TensorAttribute& t : inputs) in.push_back(t.data->data);
   std::vector<std::shared_ptr<std::vector<char>>> memory;
   std::vector<void*> to;
   std::vector<TensorAttribute> out;
@@ -67,7 +68,16 @@ inline std::vector<TensorAttribute> runCompiled(const Graph& graph,
     data->owner = memory.back();
     out.push_back({t, data});
   }
-  Session(program, nullptr).run(in.data(), to.data());
+  for (const bool atEnd : {false, true}) {  // nothing outside of the inputs is read, on either side
+    std::vector<std::unique_ptr<GuardedMemory>> guarded;
+    std::vector<const void*> in;
+    for (const TensorAttribute& t : inputs) {
+      guarded.push_back(std::make_unique<GuardedMemory>(t.data->bytes, atEnd));
+      std::memcpy(guarded.back()->data(), t.data->data, t.data->bytes);
+      in.push_back(guarded.back()->data());
+    }
+    Session(program, nullptr).run(in.data(), to.data());
+  }
   return out;
 }
 

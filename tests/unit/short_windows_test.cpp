@@ -6,7 +6,7 @@
 #include <random>
 
 #include "../evaluators.h"
-#include "guarded_memory.h"
+#include "../guarded_memory.h"
 #include "ops/product.h"
 #include "passes/short_products.h"
 #include "runtime/team.h"
