@@ -15,6 +15,8 @@
 #include "ir/kernel_verify.h"
 #include "lower/scan.h"
 #include "lowered_executor.h"
+#include "ops/op.h"
+#include "ops/util.h"
 #include "passes/rebuild.h"
 #include "runtime/compile.h"
 #include "runtime/team.h"
@@ -281,6 +283,46 @@ TEST(Scan, IsOneLaunchAndItsSyncsCountApart) {
   ASSERT_TRUE(r.plan);
   EXPECT_EQ(r.plan->cost.launches, 1);
   EXPECT_GE(r.plan->cost.gridSyncs, 10);
+}
+
+/// Gates of one unit stand together, with weights of integers, too: a step's product and what follows are one part, shared by all cores.
+TEST(Scan, StepsOfQuantisedGatesAreShared) {
+  Target t = findTarget("cpu:avx512");
+  t.cores = 2;
+  const int64_t hidden = 768;
+  Builder b;
+  OpCall call;
+  call.op = "DynamicQuantizeLSTM";
+  const auto weights = [&](DType type, std::vector<int64_t> shape) {
+    int64_t n = 1;
+    for (const int64_t e : shape) n *= e;
+    std::vector<double> values(static_cast<size_t>(n));
+    for (size_t i = 0; i < values.size(); i++) values[i] = static_cast<double>(i % 7 + 1);
+    return constantOf(b, type, values, {shape.begin(), shape.end()});
+  };
+  call.in = {b.input("x", {DType::F32, {20, 1, 64}}),
+             weights(DType::I8, {1, 64, 4 * hidden}),
+             weights(DType::I8, {1, hidden, 4 * hidden}),
+             {},
+             {},
+             {},
+             {},
+             {},
+             weights(DType::F32, {1}),
+             weights(DType::I8, {1}),
+             weights(DType::F32, {1}),
+             weights(DType::I8, {1})};
+  call.attributes["hidden_size"] = hidden;
+  b.graph.outputs = {buildOp(b, call, "com.microsoft").at(0)};
+  int scans = 0;
+  for (const Node& n : fuse(prepareGraph(b.graph, {}, {}), t, {}).graph.nodes)
+    if (const Group* group = n.as<Group>(); group && group->plan->scan) {
+      const std::vector<ScanPart>& each = group->plan->scan->each;
+      ASSERT_EQ(each.size(), 1u);
+      EXPECT_EQ(each[0].plan->lists[0].tiles.at(0).count(), t.cores);
+      scans++;
+    }
+  EXPECT_EQ(scans, 1);
 }
 
 TEST(Scan, RunsInsideATileWhereStatesStayThere) {
