@@ -8,13 +8,6 @@ namespace {
 
 using Row = std::vector<Value>;
 
-Value byGate(Builder& b, Value v) {
-  std::vector<Expr> shape = b.type(v).shape;
-  shape.front() = *asInteger(shape.front()) / 4;
-  shape.insert(shape.begin(), Expr(4));
-  return b.reshape(v, shape);
-}
-
 /// Weights as integers, with a scale and a zero point of the whole or of each column. What they multiply is rounded to u8 by its own range:
 /// the whole input at once, the state anew in every step.
 const OpDef dynamicLstm{
@@ -49,9 +42,8 @@ const OpDef dynamicLstm{
            },
            [&](Value r, int d) {
              Row all = weights(r, 10, 11, d);
-             for (Value& v :
-                  all)  // gates have an axis of their own, so that those of one unit stand together
-               if (b.rank(v) > 0) v = byGate(b, v);
+             for (Value& v : all)
+               if (b.rank(v) > 0) v = byGate(b, v, 0, 4);
              return all;
            },
            [&](Builder& b, Value h, const Row& r) { return multiply(b, "bi,kgi->bkg", h, r); }});

@@ -94,13 +94,6 @@ class Recurrence {
       more = b_.concat({more, b_.splat(b_.dtype(bias), 0, {(gates_ - merged) * hidden_})}, 0);
     return b_.map("a + b", {y, more});
   }
-  /// A value whose axis holds `count` gates one after the other, with an axis of their own before it: the gates of one unit stand together.
-  Value byGate(Builder& b, Value v, int axis, int64_t count) const {
-    std::vector<Expr> shape = b.type(v).shape;
-    shape[static_cast<size_t>(axis)] = count;
-    shape.insert(shape.begin() + axis + 1, Expr(hidden_));
-    return b.reshape(v, shape);
-  }
   /// Gate `i` of [batch, gates, hidden].
   static Value gateOf(Builder& b, Value v, int64_t i) {
     return squeeze(b, rows(b, v, 1, i, 1), {1});
@@ -207,6 +200,15 @@ const OpDef rnn{
 
 }  // namespace
 
+Value byGate(Builder& b, Value v, int axis, int64_t gates) {
+  std::vector<Expr> shape = b.type(v).shape;
+  Expr& all = shape[static_cast<size_t>(axis)];
+  const Expr hidden = floorDiv(all, Expr(gates));
+  all = gates;
+  shape.insert(shape.begin() + axis + 1, hidden);
+  return b.reshape(v, shape);
+}
+
 /// Gates in the order input, output, forget, cell; peepholes in the order input, output, forget.
 Values lstmOf(Builder& b, const OpCall& c, const LstmProducts& products) {
   Recurrence r(b, c, 4, {"sigmoid", "tanh", "tanh"});
@@ -222,8 +224,7 @@ Values lstmOf(Builder& b, const OpCall& c, const LstmProducts& products) {
         r.biased(products.input(b, r.input(), r.ofDirection(c.at(1), d), d), d, 4), captured,
         [&](Builder& b, const Row& s, Value x, const Row& w) -> Row {
           const Value sum = products.state(b, s.at(0), w);
-          const Value all = b.map(
-              "a + b", {r.byGate(b, x, 1, 4), b.rank(sum) == 2 ? r.byGate(b, sum, 1, 4) : sum});
+          const Value all = b.map("a + b", {byGate(b, x, 1, 4), sum});
           const auto gate = [&](int64_t i) { return Recurrence::gateOf(b, all, i); };
           const auto peep = [&](Value v, int64_t i, Value cell) {
             return peeps ? b.map("a + b * c", {v, Recurrence::rows(b, w[own], 0, i * h, h), cell})
@@ -253,9 +254,7 @@ const OpDef lstm{
           {[](Builder& b, Value x, Value w, int) { return contracted(b, "tbi,gi->tbg", x, w); },
            [](Value r, int) -> Row { return {r}; },
            [](Builder& b, Value h, const Row& w) {
-             const std::vector<Expr> shape = b.type(w[0]).shape;
-             const Value r = b.reshape(w[0], {4, floorDiv(shape.at(0), Expr(4)), shape.at(1)});
-             return contracted(b, "bi,ghi->bgh", h, r);
+             return contracted(b, "bi,ghi->bgh", h, byGate(b, w[0], 0, 4));
            }});
     }};
 
@@ -271,10 +270,10 @@ const OpDef gru{
         const auto out = r.run(
             d, {r.initial(5, d)}, r.projected(d, 2), captured,
             [&](Builder& b, const Row& s, Value x, const Row& w) -> Row {
-              const Value in = r.byGate(b, x, 1, 3);
+              const Value in = byGate(b, x, 1, 3);
               const auto product = [&](Value state, int64_t from, int64_t count) {
                 const Value part = Recurrence::rows(b, w[0], 0, from * h, count * h);
-                return contracted(b, "bi,ghi->bgh", state, r.byGate(b, part, 0, count));
+                return contracted(b, "bi,ghi->bgh", state, byGate(b, part, 0, count));
               };
               const Value sums = product(s.at(0), 0, before ? 3 : 2);
               const auto gate = [&](int64_t i) {

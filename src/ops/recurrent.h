@@ -3,8 +3,12 @@
 
 namespace tektite {
 
+/// A value whose axis holds `gates` one after the other, with an axis of their own before it: the gates of one unit stand together, so that a
+/// tile of units has all of its own.
+Value byGate(Builder&, Value, int axis, int64_t gates);
+
 /// How an LSTM multiplies by its weights, a direction at a time: w [4 hidden, input], r [4 hidden, hidden]. `state` gives
-/// [batch, 4 hidden], or [batch, 4, hidden]: then a tile of units can have its four gates by itself.
+/// [batch, 4, hidden].
 struct LstmProducts {
   std::function<Value(Builder&, Value x, Value w, int direction)>
       input;                                                           ///< x [steps, batch, input]
