@@ -22,7 +22,7 @@ using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
 constexpr char kVersion[] = "0.1.0";
-constexpr double kLimitSeconds = 0.3;    // to measure the machine's limits
+constexpr double kLimitSeconds = 0.2;    // to measure the machine's bandwidths
 constexpr double kSliceSeconds = 0.002;  // one sample of a model that is faster holds several runs
 constexpr size_t kMinPairs = 30;         // of a comparison
 
@@ -263,7 +263,7 @@ int bench(const Options& options) {
   const Samples samples = measure(
       fused, unfused ? &*unfused : nullptr,
       [&] { return fmaBurst(team, p.options.target.vectorBytes); }, seconds, progress);
-  const Limits limits = measureLimits(team, kLimitSeconds);
+  const Bandwidths limits = measureBandwidths(team, kLimitSeconds);
 
   const Work work = workOf(fused.runner());
   const double mid = median(samples.fused);

@@ -138,11 +138,14 @@ double fmaBurst(Team& team, int64_t vectorBytes) {
   });
 }
 
-Limits measureLimits(Team& team, double seconds) {
-  Limits limits;
+double measureFma(Team& team, double seconds) {
+  return best(seconds, [&] { return fmaBurst(team, kWidestVector); });
+}
+
+Bandwidths measureBandwidths(Team& team, double seconds) {
+  Bandwidths limits;
   const int threads = team.threads();
   volatile float sink = 0;
-  limits.fmaFlops = best(seconds / 3, [&] { return fmaBurst(team, kWidestVector); });
   const int64_t count = kArrayBytes / 4 / threads / 64 * 64, total = count * threads;
   const Array a(DType::F32, {total}), b(DType::F32, {total}), c(DType::F32, {total});
   const auto part = [&](const Array& array, int thread) {
@@ -151,11 +154,11 @@ Limits measureLimits(Team& team, double seconds) {
   std::fill_n(static_cast<float*>(a.data()), total, 0.0f);
   std::fill_n(static_cast<float*>(b.data()), total, 1.0f);
   std::fill_n(static_cast<float*>(c.data()), total, 2.0f);
-  limits.readBytes = best(seconds / 3, [&] {
+  limits.readBytes = best(seconds / 2, [&] {
     return rateOf(team, 8.0 * static_cast<double>(total),
                   [&](int t) { sink = readAll(part(b, t), count) + readAll(part(c, t), count); });
   });
-  limits.triadBytes = best(seconds / 3, [&] {
+  limits.triadBytes = best(seconds / 2, [&] {
     return rateOf(team, 12.0 * static_cast<double>(total),
                   [&](int t) { triad(part(a, t), part(b, t), part(c, t), count); });
   });
